@@ -63,6 +63,7 @@ FRONT_RIGHTS: set[Rule] = {
     ("sparksql.dev", "sqlsessions", "", verbs("get list watch create patch delete")),
     ("sparksql.dev", "sqlsessionclasses", "", verbs("get list watch")),
 }
+FRONT_LEASE_RIGHTS: set[Rule] = {("coordination.k8s.io", "leases", "", verbs("get create update"))}
 DRIVER_RIGHTS: set[Rule] = {
     ("", "pods", "", verbs("create get list watch patch delete deletecollection")),
     ("policy.sparksql.dev", "executors", "", verbs("launch")),
@@ -144,11 +145,13 @@ def test_the_operator_has_these_rights_and_no_more(rendered: Rendered) -> None:
     assert rights(rendered.one("ClusterRole", NAME)) == CLUSTER_RIGHTS | NAMESPACED_RIGHTS
     assert rights(rendered.one("Role", f"{NAME}-leader")) == LEADER_RIGHTS
     assert rights(rendered.one("Role", f"{NAME}-front")) == FRONT_SECRET_RIGHTS
-    assert {each["metadata"]["name"] for each in rendered.of_kind("Role")} == {f"{NAME}-leader", f"{NAME}-front"}
+    roles = {each["metadata"]["name"] for each in rendered.of_kind("Role")}
+    assert roles == {f"{NAME}-leader", f"{NAME}-front", f"{FRONT}-users"}
 
 
 def test_the_front_has_these_rights_and_no_more(rendered: Rendered) -> None:
     assert rights(rendered.one("ClusterRole", FRONT)) == FRONT_RIGHTS
+    assert rights(rendered.one("Role", f"{FRONT}-users")) == FRONT_LEASE_RIGHTS
 
 
 def test_the_front_can_be_left_out() -> None:

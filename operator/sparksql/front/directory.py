@@ -38,7 +38,6 @@ class SessionEntry:
     is_wanted: bool
     is_stalled: bool
     user: str | None
-    user_label: str
     is_of_connection: bool
     host: str | None
     certificate: str | None
@@ -61,7 +60,7 @@ class FrontPolicy:
 
 
 class Directory:
-    """Finds sessions by name, by handle and by user, and tells when one changes."""
+    """Finds sessions by name and by handle, and tells when one changes."""
 
     def __init__(self) -> None:
         self._sessions: dict[SessionKey, SessionEntry] = {}
@@ -90,10 +89,6 @@ class Directory:
         """Returns the session whose driver has given a handle to a client."""
         key = self._by_prefix.get(prefix_of(handle))
         return None if key is None else self._sessions.get(key)
-
-    def of_user(self, label: str) -> list[SessionEntry]:
-        """Returns the sessions that were made for a user, by the user's label."""
-        return [entry for entry in self._sessions.values() if entry.user_label == label]
 
     @property
     def policy(self) -> FrontPolicy:
@@ -170,7 +165,6 @@ def _entry(obj: Mapping[str, Any]) -> SessionEntry:
         is_wanted=wanted and not view.is_deleting,
         is_stalled=view.is_stalled,
         user=view.annotations.get(names.ANNOTATION_FRONT_USER),
-        user_label=view.labels.get(names.LABEL_FRONT_USER, ""),
         is_of_connection=view.annotations.get(ANNOTATION_SHARE) == Share.CONNECTION,
         host=driver.get("podIP"),
         certificate=driver.get("certificate"),

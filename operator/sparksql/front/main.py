@@ -44,6 +44,7 @@ log = logging.getLogger("sparksql.front")
 
 LIST_RETRY_SECONDS = 2.0
 LEAVE_SECONDS = 3.0  # not ready any more, and still listening: until Services send nobody here
+NO_NAMESPACE = "default"  # of a front that does not run as a pod (development)
 RELIST_SECONDS = 300.0  # a full comparison, which catches what a watch has missed
 REFRESH_SECONDS = 30.0  # of certificates and of channels that nobody uses
 _ENOUGH_LISTINGS = 3  # that may fail in a row before the process is to be restarted
@@ -86,7 +87,10 @@ class Front:
             )
             reviews = Reviews(client, self._config.review_seconds)
             key = self._config.key_file.read_bytes()
-            sessions = FrontSessions(client, reviews, self._directory, key, self._config.default_namespace)
+            own_namespace = self._credentials.pod_namespace or NO_NAMESPACE
+            sessions = FrontSessions(
+                client, reviews, self._directory, key, self._config.default_namespace, own_namespace
+            )
             probes = await stack.enter_async_context(self._probes())
             await self._first_listing(client)
             async with asyncio.TaskGroup() as group:

@@ -22,6 +22,7 @@ from sparksql.front import naming
 from sparksql.front.directory import ANNOTATION_SHARE, SESSION, Directory, SessionEntry
 from sparksql.front.model import FrontError, Refusal, SessionKey, Target, User
 from sparksql.front.naming import Asked
+from sparksql.front.quota import SessionQuota
 from sparksql.front.reviews import Reviews
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -47,6 +48,7 @@ class FrontSessions:
         directory: Directory,
         key: bytes,
         default_namespace: str,
+        own_namespace: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
@@ -55,6 +57,7 @@ class FrontSessions:
         self._key = key
         self._default_namespace = default_namespace
         self._clock = clock
+        self._quota = SessionQuota(client, own_namespace, directory, clock)
         self._context = lru_cache(maxsize=1000)(ssl_context)
 
     async def open(
@@ -186,12 +189,12 @@ class FrontSessions:
         """Removes a session that was made for a connection that has ended; others stay."""
         if not target.is_of_connection:
             return
-        await self._delete(target.key, target.uid)
+        await self._delete_for_good(target.key, target.uid)
 
     async def clean(self, entry: SessionEntry) -> None:
         """Removes a session that was made for a connection whose replica went before it could; its idle time has closed it."""
         if entry.is_of_connection and entry.phase is Phase.CLOSED:
-            await self._delete(entry.key, entry.uid)
+            await self._delete_for_good(entry.key, entry.uid)
 
     async def chosen(self, user: User, asked: Asked, connection: str) -> SessionKey:
         """Returns the session that a client means, made if it is the user's own and not there. Raises FrontError."""
@@ -244,16 +247,15 @@ class FrontSessions:
             await self._gone(key, entry.uid)
             entry = None
         if entry is None:
-            made = self._directory.of_user(label)
-            if 0 < most <= len(made):
-                named = ", ".join(sorted(str(each.key) for each in made)[:10])
-                what = f"user {user.name} has {len(made)} sessions already, as many as the class allows"
-                raise FrontError(Refusal.TOO_MANY_SESSIONS, f"{what}: {named}")
+            if most and (taken := await self._quota.reserve(user.name, key, most)):
+                raise await self._too_many(user, taken)
             try:
                 obj = await self._client.create(SESSIONS, key.namespace, _session(key, user, label, is_of_connection))
             except AlreadyExists:
                 await self._found(key)
             except ApiError as error:
+                if most:
+                    await self._quota.release(user.name, key)
                 raise _refused(error, f"session {key} cannot be made") from error
             else:
                 self._directory.take(SESSION, "ADDED", obj)
@@ -262,6 +264,12 @@ class FrontSessions:
         if entry is None or entry.user != user.name:
             what = f"session {key} is not one that was made for user {user.name}"
             raise FrontError(Refusal.NOT_SERVED, f"{what}: name a session as NAMESPACE/NAME, or have it deleted")
+
+    async def _too_many(self, user: User, taken: tuple[SessionKey, ...]) -> FrontError:
+        """The refusal, which names the sessions that the user may use."""
+        named = [str(key) for key in taken if await self.is_permitted(user, key)][:10]
+        what = f"user {user.name} has {len(taken)} sessions already, as many as the class allows"
+        return FrontError(Refusal.TOO_MANY_SESSIONS, ": ".join([what, *([", ".join(named)] if named else [])]))
 
     async def _found(self, key: SessionKey) -> None:
         """Waits for a session that another replica has made. Raises FrontError."""
@@ -281,6 +289,14 @@ class FrontSessions:
                     await asyncio.wait_for(changed.wait(), FOUND_SECONDS)
                 except TimeoutError:
                     raise FrontError(Refusal.NOT_READY, f"session {key} is being removed; try again") from None
+
+    async def _delete_for_good(self, key: SessionKey, uid: str) -> None:
+        """Removes a session that none follows under its name; its user may have another one at once."""
+        entry = self._directory.find(key)
+        user = entry.user if entry is not None and entry.uid == uid else None
+        await self._delete(key, uid)
+        if user is not None and self._directory.policy.max_sessions_per_user:
+            await self._quota.release(user, key)
 
     async def _delete(self, key: SessionKey, uid: str) -> None:
         try:

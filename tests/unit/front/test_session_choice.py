@@ -15,7 +15,7 @@ from sparksql.front.model import FrontError, Refusal, SessionKey, User
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.kube.client import KubeClient
-from sparksql.kube.errors import AlreadyExists, ApiError, Forbidden
+from sparksql.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from sparksql.kube.tls import self_signed
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import front_token, new_handle
@@ -42,6 +42,7 @@ class Cluster:
         self.accounts: dict[str, dict[str, Any]] = {TOKEN.decode(): {"username": ADA.name}}
         self.is_silent = False
         self.reviewed: list[dict[str, Any]] = []
+        self.leases: dict[str, dict[str, Any]] = {}
         self.on_create: Callable[[dict[str, Any]], None] | None = None
         self.on_wake: Callable[[SessionKey], None] | None = None
 
@@ -55,6 +56,8 @@ class Cluster:
             case "SubjectAccessReview":
                 self.reviewed.append(body["spec"])
                 return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] not in self.denied}}
+            case "Lease":
+                return self.leases.setdefault(body["metadata"]["name"], body)
             case _:
                 name = body["metadata"]["name"]
                 self.asked.append(("create", name))
@@ -62,6 +65,15 @@ class Cluster:
                     self.on_create(body)
                 metadata = {**body["metadata"], "uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
                 return {**body, "metadata": metadata}
+
+    async def get(self, resource: Any, namespace: str, name: str) -> dict[str, Any]:
+        if name not in self.leases:
+            raise NotFound(404, "NotFound", name)
+        return self.leases[name]
+
+    async def replace(self, resource: Any, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.leases[name] = body
+        return body
 
     async def patch_merge(self, resource: Any, namespace: str, name: str, body: dict[str, Any]) -> None:
         self.asked.append(("wake", name))
@@ -108,7 +120,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 def sessions(cluster: Cluster) -> FrontSessions:
     client = cast(KubeClient, cluster)
-    return FrontSessions(client, Reviews(client, 0), cluster.directory, KEY, "users")
+    return FrontSessions(client, Reviews(client, 0), cluster.directory, KEY, "users", "system")
 
 
 async def opened(sessions: FrontSessions, text: str | None = "team-a/main", seconds: float = 0.2) -> SessionKey:
@@ -288,9 +300,30 @@ async def test_connections_with_sessions_of_their_own_share_none_and_take_them_a
     assert targets[0].key == targets[2].key != targets[1].key
     error = await refused(sessions, None, 30)
     assert error.refusal is Refusal.TOO_MANY_SESSIONS and str(targets[0].key) in str(error)
+    cluster.denied = {"connect", "create"}  # what the user may not use is not named
+    unnamed = await sessions._too_many(ADA, (targets[0].key,))
+    assert str(targets[0].key) not in str(unnamed) and "1 sessions already" in str(unnamed)
+    cluster.denied = set()
     await sessions.end(targets[0])
     assert cluster.asked[-1] == ("delete", targets[0].key.name)
     assert cluster.directory.find(targets[0].key) is None
+    assert (await sessions.open(ADA, naming.OWN, ClientProtocol.THRIFT, 30, "c")).key not in {t.key for t in targets}
+
+
+async def test_sessions_that_are_labelled_as_a_users_do_not_count_for_that_user(
+    cluster: Cluster, sessions: FrontSessions
+) -> None:
+    policy = session_class("standard", "2026-01-01T00:00:00Z", maxSessionsPerUser=1)
+    cluster.directory.take(CLASS, None, policy)
+    for name in ("forged", naming.own_name(ADA.name, "any")):
+        cluster.put(SessionKey("elsewhere", name), uid=name, user=ADA.name)
+    cluster.on_create = lambda _: asyncio.get_running_loop().call_later(
+        0.01, lambda: cluster.put(OWN, uid=f"uid-{OWN.name}", user=ADA.name)
+    )
+    assert await opened(sessions, None, 30) == OWN
+    error = await refused(sessions, "elsewhere/", 30)
+    assert error.refusal is Refusal.TOO_MANY_SESSIONS
+    assert str(OWN) in str(error) and "forged" not in str(error)
 
 
 async def test_a_handle_leads_to_its_driver_for_those_who_may_connect(
