@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http.client import HTTPSConnection
@@ -114,7 +115,16 @@ def start_driver(server: ApiServer, namespace: str, name: str, incarnation: int 
     status = {"status": {"driver": {"podName": pod_name, "incarnation": incarnation}}}
     written = server.request("PATCH", f"{path}/{name}/status", status, content_type=MERGE_PATCH)
     assert written.status == 200, written.message
-    session = EffectiveSession(
+    labels = {"app.kubernetes.io/name": names.DRIVER_APP_NAME}
+    pod = make(server, f"/api/v1/namespaces/{namespace}/pods", plain_pod(pod_name, ACCOUNT, labels))["metadata"]
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
+    token = issue_token(server, namespace, ACCOUNT, {"boundObjectRef": bound})
+    return Driver(server, session_of(namespace, name, uid), pod["name"], pod["uid"], token)
+
+
+def session_of(namespace: str, name: str, uid: str) -> EffectiveSession:
+    """What a driver of this name and UID is made from."""
+    return EffectiveSession(
         namespace=namespace,
         name=name,
         uid=uid,
@@ -128,11 +138,24 @@ def start_driver(server: ApiServer, namespace: str, name: str, incarnation: int 
         service_account=ACCOUNT,
         create_service_account=True,
     )
-    labels = {"app.kubernetes.io/name": names.DRIVER_APP_NAME}
+
+
+def start_pool_driver(server: ApiServer, namespace: str, class_name: str) -> Driver:
+    """A class with one driver in its warm pool, as the operator makes both."""
+    path = f"/apis/{names.API_VERSION}/sqlsessionclasses"
+    body = {"apiVersion": names.API_VERSION, "kind": "SqlSessionClass", "metadata": {"name": class_name}}
+    make(server, path, {**body, "spec": {"image": IMAGE}})
+    uid, name = str(uuid.uuid4()), names.pool_member_name(class_name)
+    pod_name = names.driver_pod_name(name, uid, 1)
+    labels = {"app.kubernetes.io/name": names.DRIVER_APP_NAME, names.LABEL_WARM_POOL: class_name}
     pod = make(server, f"/api/v1/namespaces/{namespace}/pods", plain_pod(pod_name, ACCOUNT, labels))["metadata"]
+    member = {"namespace": namespace, "uid": uid, "podName": pod_name, "podUID": pod["uid"], "key": "k"}
+    status = {"status": {"warmPool": {"ready": 0, "starting": 1, "members": [member]}}}
+    written = server.request("PATCH", f"{path}/{class_name}/status", status, content_type=MERGE_PATCH)
+    assert written.status == 200, written.message
     bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
     token = issue_token(server, namespace, ACCOUNT, {"boundObjectRef": bound})
-    return Driver(server, session, pod["name"], pod["uid"], token)
+    return Driver(server, session_of(namespace, name, uid), pod["name"], pod["uid"], token)
 
 
 def plain_pod(name: str, account: str, labels: dict[str, str]) -> Manifest:

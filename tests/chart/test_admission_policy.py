@@ -10,7 +10,18 @@ import pytest
 
 from sparksql.api.session_class import Scheduling, SqlSessionClassSpec, VolumeClaim
 from sparksql.kube.builders import DataDeletion, deletion_job
-from tests.chart.drivers import IMAGE, Change, Driver, Manifest, issue_token, make, plain_pod, prepare, start_driver
+from tests.chart.drivers import (
+    IMAGE,
+    Change,
+    Driver,
+    Manifest,
+    issue_token,
+    make,
+    plain_pod,
+    prepare,
+    start_driver,
+    start_pool_driver,
+)
 from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
 from tests.support.apiserver import MERGE_PATCH, ApiServer
 
@@ -142,6 +153,40 @@ def test_an_executor_pod_with_another_sessions_uid_is_refused(driver: Driver, ne
     status, answer = attempt(driver, label(UID_LABEL, neighbour.session.uid))
     assert status == 422, answer
     assert "UID of another driver's session" in answer
+
+
+def test_executor_pod_with_the_uid_of_another_driver_of_a_warm_pool_is_refused(
+    installed: ApiServer, driver: Driver
+) -> None:
+    waiting, other = (start_pool_driver(installed, driver.namespace, name) for name in ("warm", "warmer"))
+    for each in (waiting, other):  # each makes its own executors before a session has it
+        answer = _eventually(lambda each=each: attempt(each), lambda answer: answer[0] == 201)  # type: ignore[misc]
+        assert answer[0] == 201, answer
+    for of, uid in ((driver, waiting), (waiting, other), (waiting, driver)):
+        change = label(UID_LABEL, uid.session.uid)
+        refused = _eventually(lambda of=of, change=change: attempt(of, change), lambda answer: answer[0] == 422)  # type: ignore[misc]
+        assert refused[0] == 422 and "UID of another driver" in refused[1], refused
+
+
+def test_executor_pod_with_the_uid_of_a_driver_that_another_session_has_taken_is_refused(
+    installed: ApiServer, driver: Driver
+) -> None:
+    taken = start_pool_driver(installed, driver.namespace, "taken")
+    path = f"/apis/sparksql.dev/v1alpha1/namespaces/{driver.namespace}/sqlsessions"
+    make(
+        installed,
+        path,
+        {"apiVersion": "sparksql.dev/v1alpha1", "kind": "SqlSession", "metadata": {"name": "taker"}, "spec": {}},
+    )
+    holds = {"status": {"driver": {"podName": taken.name, "incarnation": 1, "poolUID": taken.session.uid}}}
+    assert installed.request("PATCH", f"{path}/taker/status", holds, content_type=MERGE_PATCH).status == 200
+    gone = {"status": {"warmPool": None}}
+    classes = "/apis/sparksql.dev/v1alpha1/sqlsessionclasses/taken/status"
+    assert installed.request("PATCH", classes, gone, content_type=MERGE_PATCH).status == 200
+    change = label(UID_LABEL, taken.session.uid)
+    refused = _eventually(lambda: attempt(driver, change), lambda answer: "driver's session" in answer[1])
+    assert refused[0] == 422 and "another driver's session" in refused[1], refused
+    assert attempt(taken)[0] == 201
 
 
 def test_a_driver_that_its_session_has_given_up_makes_no_more_executors(installed: ApiServer, driver: Driver) -> None:
