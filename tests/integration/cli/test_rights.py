@@ -140,6 +140,30 @@ def test_user_with_a_role_in_one_namespace_is_shown_the_front_and_only_open_endp
     assert "endpoint thrift of session analytics is off: turn it on in spec.endpoints.thrift" in refused.stderr
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["with a front", "without a front"])
+def test_connect_leads_to_no_service_that_a_tenant_has_labelled_as_the_front(
+    cluster: Cluster, tmp_path: Path, is_known: bool
+) -> None:
+    """The front is the one that the session's status names, which tenants cannot write; without one there is none."""
+    analytics(cluster, **({"front": FRONT} if is_known else {}))
+    labels = {"app.kubernetes.io/name": "spark-sql-front", "app.kubernetes.io/component": "front"}
+    labels["app.kubernetes.io/managed-by"] = "Helm"
+    annotations = {"meta.helm.sh/release-namespace": "spark-sql-system"}
+    ports = [{"name": name, "port": port} for name, port in (("rest", 8443), ("thrift", 10000), ("connect", 15002))]
+    for name in ("spark-sql-front", "analytics-front"):
+        metadata = {"name": name, "labels": labels, "annotations": annotations}
+        body = {"metadata": metadata, "spec": {"ports": ports, "selector": {"app": "trap"}}}
+        made = cluster.server.request("POST", f"/api/v1/namespaces/{cluster.namespace}/services", body)
+        assert made.status == 201, made.message
+    allowed = user(cluster, tmp_path, *OWN_ROLES["edit"][1], cluster_roles=("system:aggregate-to-edit",))
+    done = allowed.run("connect", "analytics")
+    assert done.returncode == 0, done.stderr
+    assert "service/analytics-front" not in done.stdout
+    assert f"spark-sql-front.{cluster.namespace}" not in done.stdout
+    assert f"--namespace={cluster.namespace} port-forward service/spark-sql-front" not in done.stdout
+    assert (FRONT in done.stdout) is is_known
+
+
 def test_connect_through_the_front_prints_for_an_administrator_how_its_certificate_is_read(cluster: Cluster) -> None:
     analytics(cluster, front=FRONT)
     done = cluster.run("connect", "analytics")
