@@ -166,3 +166,13 @@ matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: {{ t
     authorizer.group('policy.sparksql.dev').resource('executors').namespace(request.namespace).check('launch').allowed()
     && !authorizer.group('policy.sparksql.dev').resource('executors').namespace(request.namespace).check('exempt').allowed()
 {{- end }}
+
+{{/* Requests of all but the operator, and administrators with all rights. */}}
+{{- define "sso.notByTheOperator" -}}
+- name: not-by-the-operator
+  expression: >-
+    request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "sso.serviceAccountName" . }}'
+- name: not-by-an-administrator
+  expression: >-
+    !authorizer.group('policy.sparksql.dev').resource('executors').namespace(request.namespace).check('exempt').allowed()
+{{- end }}
