@@ -156,6 +156,9 @@ class SqlSavepointStatus(ApiModel):
         description="Statements that refer to it; it is not removed while any does.",
     )
     attempt: SavepointAttempt | None = Field(None, description="The newest attempt.")
+    deletion_job_uid: Annotated[str, Field(max_length=64)] | None = Field(
+        None, alias="deletionJobUID", description="UID of the Job that deletes the data, once the operator has made it."
+    )
     failures: Count = Field(0, description="Attempts that failed.")
     next_attempt_time: Timestamp | None = Field(None, description="Not before this the next attempt is made.")
     message: Annotated[str, *clipped(4096)] | None = Field(None, description="Explanation of the phase for people.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.deletion_jobs import DeletionJobs
 from sparksql.domain.savepoint.snapshot import DeletionFailed, DeletionJob, StartDeletionJob
+from sparksql.kube.builders.deletion import CONF_FILE, LABEL_SAVEPOINT_UID
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
@@ -123,6 +125,23 @@ async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:
     assert await scene.state() is DeletionJob.ABSENT
     await scene.start()
     assert await scene.state() is DeletionJob.ABSENT
+
+
+async def test_the_end_of_a_job_with_the_labels_of_ours_is_not_believed(scene: Scene) -> None:
+    """Its maker has taken the names of Job and Secret first, and says that the data is gone."""
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    metadata = {"name": scene.name, "labels": {LABEL_SAVEPOINT_UID: scene.savepoint.metadata.uid}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    await scene.client.create(JOBS, scene.namespace, {**body, "spec": {"template": {"spec": spec}}})
+    secret = {"metadata": metadata, "data": {CONF_FILE: base64.b64encode(b"{}").decode()}}
+    await scene.client.create(SECRETS, scene.namespace, secret)
+    conditions = [_condition("SuccessCriteriaMet"), _condition("Complete")]
+    await scene.report({"succeeded": 1, "conditions": conditions, **_times("startTime", "completionTime")})
+    assert await scene.state() is DeletionJob.ABSENT
+    await scene.start()
+    assert await scene.state() is DeletionJob.ABSENT
+    settings = (await scene.client.get(SECRETS, scene.namespace, scene.name))["data"][CONF_FILE]
+    assert "hidden" in base64.b64decode(settings).decode()
 
 
 async def test_no_cleanup_job_or_secret_is_created_in_a_terminating_namespace(scene: Scene) -> None:

@@ -19,7 +19,7 @@ from sparksql.api.session_class import (
 from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
 from sparksql.kube.builders import DataDeletion, deletion_job, deletion_secret
-from sparksql.kube.builders.deletion import CONF_FILE, REFUSED_CODE, is_deletion_job_of
+from sparksql.kube.builders.deletion import CONF_FILE, REFUSED_CODE
 from tests.unit.kube.effective_sessions import FULL
 
 ROOT = "s3a://lake/savepoints"
@@ -190,12 +190,6 @@ def test_the_longest_name_fits_a_label_and_another_uid_has_another_name() -> Non
     longest = replace(PLAIN, savepoint="s" * names.MAX_NAME_LENGTH)
     assert len(longest.name) <= 63
     assert replace(PLAIN, uid="other").name != PLAIN.name
-
-
-def test_deletion_job_is_recognised_by_the_uid_of_its_savepoint() -> None:
-    assert is_deletion_job_of(deletion_job(PLAIN), PLAIN.uid)
-    assert not is_deletion_job_of(deletion_job(PLAIN), "other")
-    assert not is_deletion_job_of({"metadata": {"name": NAME}}, PLAIN.uid)
 
 
 def test_job_and_program_agree_on_the_code_of_a_refusal() -> None:

@@ -118,8 +118,13 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
         """Without its class nobody knows image and credentials: the finalizer's deadline then ends the wait."""
         attempt = savepoint.status.attempt
         session_class = self._gatherer.class_of(attempt.class_name) if attempt is not None else None
-        if attempt is not None and session_class is not None:
-            await self._deletion_jobs.start(savepoint, command, session_class, attempt.service_account_name)
+        if attempt is None or session_class is None:
+            return
+        uid = await self._deletion_jobs.start(savepoint, command, session_class, attempt.service_account_name)
+        obj = self._context.store.get(SAVEPOINT, savepoint.metadata.namespace, savepoint.metadata.name)
+        if uid is not None and obj is not None:
+            status = savepoint.status.replace(deletion_job_uid=uid)
+            await self._context.status.write(SAVEPOINT, obj, status.to_dict())
 
     def _client(self, driver: Driver) -> GatewayClient | None:
         return self._context.drivers.client(driver.pod_uid)

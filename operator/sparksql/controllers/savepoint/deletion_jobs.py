@@ -5,6 +5,8 @@ They are always read live: a success that is not there yet must not be believed.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from typing import Any
 
 from sparksql.api.names import child_base
@@ -17,13 +19,14 @@ from sparksql.kube.builders.deletion import (
     DataDeletion,
     deletion_job,
     deletion_secret,
-    is_deletion_job_of,
     secret_owners,
 )
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import JOBS, SECRETS
 
 Object = dict[str, Any]
+
+_REMEMBERED = 1000  # Jobs whose UIDs the statuses have not got
 
 
 class DeletionJobs:
@@ -34,25 +37,29 @@ class DeletionJobs:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
+        self._made: OrderedDict[str, str] = OrderedDict()  # by the savepoint's UID: the Job's
 
     async def state(self, savepoint: SqlSavepoint) -> DeletionJob | DeletionFailed:
         """Returns how the Job of this object stands. Raises ApiError.
 
-        A Job of the same name that was not made for this object counts as absent.
+        It is known by the UID that it had when it was made: a Job of the same name and labels that somebody else has made counts
+        as absent.
         """
         metadata = savepoint.metadata
+        uid = savepoint.status.deletion_job_uid or self._made.get(metadata.uid)
         try:
             job = await self._context.client.get(JOBS, metadata.namespace, child_base(metadata.name, metadata.uid))
         except NotFound:
             return DeletionJob.ABSENT
-        return _state(job) if is_deletion_job_of(job, metadata.uid) else DeletionJob.ABSENT
+        return _state(job) if job["metadata"]["uid"] == uid else DeletionJob.ABSENT
 
     async def start(
         self, savepoint: SqlSavepoint, command: StartDeletionJob, session_class: SqlSessionClass, service_account: str
-    ) -> None:
-        """Creates the Job under `service_account`, that of the statement's session. Raises ApiError.
+    ) -> str | None:
+        """Creates the Job under `service_account`, that of the statement's session, and returns its UID. Raises ApiError.
 
-        Idempotent. In a namespace that goes away nothing is created.
+        None where a Job of the name is there, or the namespace goes away. The Secret of that name has our settings afterwards,
+        whoever has made it.
         """
         metadata = savepoint.metadata
         deletion = DataDeletion(
@@ -65,11 +72,19 @@ class DeletionJobs:
             session_class=session_class.spec,
             operator_conf=self._context.config.defaults.conf,
         )
-        await create_missing(self._context.client, SECRETS, deletion_secret(deletion))
-        job = await create_missing(self._context.client, JOBS, deletion_job(deletion))
-        if job is not None:
-            owners = secret_owners(deletion, job["metadata"]["uid"])
-            await self._context.client.patch_merge(SECRETS, deletion.namespace, deletion.name, owners)
+        client, secret = self._context.client, deletion_secret(deletion)
+        if await create_missing(client, SECRETS, secret) is None:
+            with suppress(NotFound):
+                await client.patch_merge(SECRETS, deletion.namespace, deletion.name, {"data": secret["data"]})
+        job = await create_missing(client, JOBS, deletion_job(deletion))
+        if job is None:
+            return None
+        uid: str = job["metadata"]["uid"]
+        self._made[metadata.uid] = uid
+        if len(self._made) > _REMEMBERED:
+            self._made.popitem(last=False)
+        await client.patch_merge(SECRETS, deletion.namespace, deletion.name, secret_owners(deletion, uid))
+        return uid
 
 
 def _state(job: Object) -> DeletionJob | DeletionFailed:

@@ -100,11 +100,6 @@ def secret_owners(deletion: DataDeletion, job_uid: str) -> dict[str, Any]:
     return {"metadata": {"ownerReferences": [_savepoint_reference(deletion), job]}}
 
 
-def is_deletion_job_of(job: Mapping[str, Any], uid: str) -> bool:
-    """Tells whether a Job was made for the SqlSavepoint of this UID."""
-    return (job["metadata"].get("labels") or {}).get(LABEL_SAVEPOINT_UID) == uid
-
-
 def _savepoint_reference(deletion: DataDeletion) -> dict[str, str]:
     return {
         "apiVersion": names.API_VERSION,
