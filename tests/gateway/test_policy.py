@@ -93,6 +93,9 @@ async def test_a_statement_that_the_policy_forbids_is_refused(client: GatewayCli
     assert view.state is OperationState.ERROR, view
     assert view.error is not None
     assert view.error.reason is ErrorReason.NOT_ALLOWED, view.error
+    assert view.error.condition, view.error
+    assert view.error.sql_state, view.error
+    assert view.error.line == 1, view.error
 
 
 @pytest.mark.parametrize("key", ["spark.jars", "spark.kubernetes.namespace", "hive.exec.scratchdir"])

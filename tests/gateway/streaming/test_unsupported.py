@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode
-from sparksql.gateway.streaming.unsupported import CONDITION, OUTPUT_MODE, SQL_STATE
+from sparksql.gateway.sql.conditions import Condition
+from sparksql.gateway.streaming.unsupported import OUTPUT_MODE
 from sparksql.wire.control import ErrorReason, OperationState, Parameter
 
 from ..streams import Streams
 
+OWN = Condition.UNSUPPORTED_STREAMING_OPERATION
 INSERT = "INSERT INTO $.dst\n"
 WATERMARKED = "STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 MINUTE"
 SESSION = "session_window(ts, '1 minute')"
@@ -29,7 +31,7 @@ class Case:
     query: str
     says: str
     output_mode: OutputMode = OutputMode.APPEND
-    condition: tuple[str, str] = (CONDITION, SQL_STATE)
+    condition: tuple[str, str] = (OWN.label, OWN.sql_state)
 
 
 # Of Spark's checker (UnsupportedOperationChecker of 4.1.4), in its order, each refusal that SQL can reach; then those of the planner.
@@ -120,7 +122,7 @@ async def test_a_place_is_found_in_scripts_and_behind_parameters(tables: Streams
         )
     )
     assert view.error is not None
-    assert (view.error.condition, view.error.line, view.error.fragment) == (CONDITION, 3, "sum(DISTINCT id)"), view
+    assert (view.error.condition, view.error.line, view.error.fragment) == (OWN.label, 3, "sum(DISTINCT id)"), view
 
 
 async def test_only_a_statement_without_a_stream_is_told_that_it_needs_one(tables: Streams) -> None:
@@ -131,6 +133,6 @@ async def test_only_a_statement_without_a_stream_is_told_that_it_needs_one(table
     assert (batch.error.reason, "needs spec.streaming" in batch.error.message) == (ErrorReason.INVALID_SPEC, True)
     preview = await tables.client.run(query, mode=StatementMode.PREVIEW)
     assert preview.error is not None and preview.state is OperationState.ERROR
-    assert (preview.error.condition, preview.error.fragment) == (CONDITION, "sum(DISTINCT id)"), preview
+    assert (preview.error.condition, preview.error.fragment) == (OWN.label, "sum(DISTINCT id)"), preview
     first = await tables.run("SELECT * FROM STREAM $.src; INSERT INTO $.dst SELECT id, name, id FROM STREAM $.src")
     assert first.error is not None and "only the last statement" in first.error.message, first

@@ -6,13 +6,17 @@ import itertools
 
 import pytest
 
+from sparksql.gateway.sql.conditions import Condition
 from sparksql.gateway.sql.script import Fragment
-from sparksql.gateway.streaming.refusals import INVALID, UNSUPPORTED, completed
+from sparksql.gateway.streaming.refusals import completed
 from sparksql.wire.control import ErrorReason, OperationError
 
 SQL = "SET a = 1;\n  INSERT INTO t SELECT 1 FROM STREAM s"
 INSERT = Fragment(SQL[SQL.index("INSERT") :], SQL.index("INSERT"))
-REFUSED = {ErrorReason.INVALID_SPEC: INVALID, ErrorReason.NOT_IMPLEMENTED: UNSUPPORTED}
+REFUSED = {
+    ErrorReason.INVALID_SPEC: Condition.INVALID_STREAMING_STATEMENT,
+    ErrorReason.NOT_IMPLEMENTED: Condition.UNSUPPORTED_STREAMING_OPERATION,
+}
 
 
 @pytest.mark.parametrize("reason", REFUSED)
@@ -28,8 +32,8 @@ def test_refusal_keeps_what_it_names_and_gets_what_it_lacks(reason: ErrorReason)
             position=position,
         )
         seen = completed(error, INSERT, SQL)
-        assert seen.condition == (condition or REFUSED[reason][0])
-        assert seen.sql_state == (error.sql_state or REFUSED[reason][1])
+        assert seen.condition == (condition or REFUSED[reason].label)
+        assert seen.sql_state == (error.sql_state or REFUSED[reason].sql_state)
         assert (seen.line, seen.position) == (place or (2, 3))
         assert (seen.reason, seen.message) == (reason, "m")
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import as_long, cast, column_id, replaced
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")  # the narrow ones first

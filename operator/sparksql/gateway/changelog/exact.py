@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparksql.gateway.changelog.source import ROW_KIND, SEQ
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import nodes, span_of
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.spark.types import has_collation
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import columns_in, walked
 from sparksql.gateway.windowing.marks import windows_of
 

@@ -13,11 +13,11 @@ from typing import Any
 from sparksql.gateway.changelog.aggregates import INTEGERS, Weighted
 from sparksql.gateway.changelog.exact import check_exact, check_table
 from sparksql.gateway.changelog.source import Source, source_of
-from sparksql.gateway.spark.plans import children
+from sparksql.gateway.spark.plans import children, span_of
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import Span, span_of
+from sparksql.gateway.windowing.calls import Span
 from sparksql.gateway.windowing.expressions import (
     aggregate,
     as_long,

@@ -6,11 +6,10 @@ from typing import Any
 
 from sparksql.gateway.changelog.relations import DELETED, Reading, Relation
 from sparksql.gateway.changelog.source import source_of
-from sparksql.gateway.spark.plans import has_subqueries, nodes
+from sparksql.gateway.spark.plans import has_subqueries, nodes, span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import transformed
 
 

@@ -28,14 +28,15 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, LogicalPlan
 from sparksql.gateway.sql.classifier import Classified, Statement
-from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error
+from sparksql.gateway.sql.conditions import Condition
+from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error, own_refusal
 from sparksql.gateway.sql.local_queries import with_rows_of_driver
 from sparksql.gateway.sql.stream_reads import declared, may_read_stream
 from sparksql.gateway.streaming import analysis, refusals, sinks, sources
 from sparksql.gateway.streaming.insert import ctas_of_stream
 from sparksql.gateway.streaming.kafka.ddl import make_view
 from sparksql.gateway.streaming.query import Streams
-from sparksql.wire.control import ErrorReason, OperationError, SubmitRequest
+from sparksql.wire.control import SubmitRequest
 
 _CTAS = "CREATE TABLE AS SELECT"
 _ADDS_ROWS = frozenset({"INSERT", "LOAD"})
@@ -264,10 +265,7 @@ def _needs_streaming(request: SubmitRequest) -> StatementError:
     message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
     if runs_stream(request):
         message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
-    condition, sql_state = refusals.INVALID
-    return StatementError(
-        OperationError(reason=ErrorReason.INVALID_SPEC, condition=condition, sql_state=sql_state, message=message)
-    )
+    return own_refusal(Condition.INVALID_STREAMING_STATEMENT, message)
 
 
 def runs_stream(request: SubmitRequest) -> bool:

@@ -33,6 +33,7 @@ from sparksql.gateway.spark.scala import option
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
+from sparksql.gateway.sql.conditions import Condition
 from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error, refusal
 from sparksql.gateway.sql.identifiers import with_names
 from sparksql.gateway.sql.kinds import Effect
@@ -178,9 +179,10 @@ class SparkExecutor:
             if (
                 runs_stream(operation.request)
                 or statement.reads_stream
-                or refused.error.condition == refusals.INVALID[0]
+                or refused.error.condition == Condition.INVALID_STREAMING_STATEMENT.label
             ):
                 refused.error = refusals.completed(refused.error, statement.fragment, operation.request.sql)
+            refused.error = operation_error(refused, statement.fragment, operation.request.sql)
             raise
         except Exception as exception:
             error = operation_error(exception, statement.fragment, operation.request.sql)

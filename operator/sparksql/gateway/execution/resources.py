@@ -12,12 +12,11 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
-from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.conditions import Condition
+from sparksql.gateway.sql.errors import StatementError, own_refusal
 from sparksql.gateway.sql.identifiers import with_any_name
 from sparksql.gateway.sql.immediate import immediate_plan
-from sparksql.wire.control import OperationError
 
-_NOT_FOUND, _NOT_FOUND_STATE = "PATH_NOT_FOUND", "42K03"  # as Spark names it where it looks
 _MAX_NESTING = 8
 
 
@@ -70,4 +69,4 @@ def _named(jvm: Jvm, session: JvmSession, plan: LogicalPlan, nesting: int = 0) -
 
 
 def _not_found(message: str) -> StatementError:
-    return StatementError(OperationError(condition=_NOT_FOUND, sql_state=_NOT_FOUND_STATE, message=message))
+    return own_refusal(Condition.PATH_NOT_FOUND, message)

@@ -16,6 +16,7 @@ from typing import Protocol
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.results.unbounded import UnboundedResult
 from sparksql.gateway.sql.classifier import Classified, Statement
+from sparksql.gateway.sql.conditions import condition_for, own_error
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import (
     AnyClientProtocol,
@@ -69,7 +70,7 @@ class StopRequest:
         """Returns the error of an operation that ends this way: only a timeout has one."""
         if self.state is not OperationState.TIMED_OUT:
             return None
-        return OperationError(reason=self.timeout, message=self.reason or "the statement took too long")
+        return own_error(condition_for(self.timeout), self.reason or "the statement took too long")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 
 _CHILDREN = "_children"  # attributes of py4j's object
@@ -29,6 +29,12 @@ def nodes(plan: LogicalPlan) -> tuple[Any, ...]:
         known = tuple(below)
         setattr(plan, _NODES, known)  # without itself: what refers to itself is not let go of at once
     return plan, *known
+
+
+def span_of(tree: Any) -> tuple[int, int] | None:
+    """Returns the half-open range of the text that a node or an expression was read from."""
+    start, stop = (option(each) for each in (tree.origin().startIndex(), tree.origin().stopIndex()))
+    return None if start is None or stop is None else (int(start), int(stop) + 1)
 
 
 def has_subqueries(plan: LogicalPlan) -> bool:

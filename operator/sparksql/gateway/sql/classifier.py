@@ -5,16 +5,26 @@ Everything that can be refused without running is refused here, so a script with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparksql.api.execution import StatementMode
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql import source_options
-from sparksql.gateway.sql.errors import PlacedError, StatementError, condition_of, operation_error, refusal
+from sparksql.gateway.sql.conditions import condition_for
+from sparksql.gateway.sql.errors import (
+    PlacedError,
+    RefusedError,
+    StatementError,
+    condition_of,
+    operation_error,
+    refusal,
+)
 from sparksql.gateway.sql.identifiers import with_any_name
 from sparksql.gateway.sql.immediate import immediate_plan, immediate_text
 from sparksql.gateway.sql.kinds import MULTI_INSERT, SHOW_SETTINGS, Kind, kind_of, script_type
@@ -145,7 +155,10 @@ class Classifier:
             statements.append(
                 Statement(fragment, kind, frozenset(names), local, windows, states, stream is not None, span)
             )
-        check_mode(mode, [statement.kind for statement in statements])
+        try:
+            check_mode(mode, [statement.kind for statement in statements])
+        except RefusedError as refused:  # a script is one from its second statement on
+            raise StatementError(operation_error(refused, fragments[:2][-1], sql)) from refused
         runs = mode is StatementMode.EXECUTE
         return Classified(
             statements=tuple(statements),
@@ -242,17 +255,20 @@ class Classifier:
                 variables = self._checks_again and nesting == 0  # those of a block may change before
                 inner_plan = immediate_plan(self._jvm, self._session, plan, variables=variables)
                 _check_no_calls(inner_plan, asks)
-                inner = self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
+                with _of_another_text():
+                    inner = self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
                 return replace(kind_of(name), of_query=inner.query or inner.of_query)
             case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
                 body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
                 _check_no_calls(body, asks)
-                self._checked(body, asks=asks, nesting=nesting + 1)
+                with _of_another_text():
+                    self._checked(body, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case "CompoundBody":
                 for inner_plan in rules.block_statements(plan):
                     _check_no_calls(inner_plan, asks)
-                    self._checked(inner_plan, asks=asks, nesting=nesting + 1)
+                    with _placed(inner_plan):
+                        self._checked(inner_plan, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case _:
                 return kind_of(name)
@@ -266,6 +282,25 @@ def _check_no_calls(plan: LogicalPlan, asks: _Asks) -> None:
         raise PlacedError(
             f"{name} cannot be called in BEGIN ... END, EXECUTE IMMEDIATE or the body of a function: write a statement of its own"
         )
+
+
+@contextmanager
+def _of_another_text() -> Iterator[None]:
+    """Takes the place from a refusal within a text that is a literal, or a part, of the submitted one."""
+    try:
+        yield
+    except PlacedError as refused:
+        raise PlacedError(refused.message, condition=refused.condition) from refused
+
+
+@contextmanager
+def _placed(plan: LogicalPlan) -> Iterator[None]:
+    """Places what is refused of a statement in a block at that statement."""
+    try:
+        yield
+    except RefusedError as refused:
+        condition = condition_for(refused.error.reason)
+        raise PlacedError(refused.error.message, span_of(plan), condition=condition) from refused
 
 
 def check_mode(mode: StatementMode, kinds: Sequence[Kind]) -> None:

@@ -16,12 +16,12 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
 from sparksql.gateway.spark.shapes import Throwable
+from sparksql.gateway.sql.conditions import Condition, at_statement, condition_for, own_error
 from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.script import Fragment, locate, offset_of
 from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.failure import throwables
 from sparksql.wire.failure.kind import FailureKind
-from sparksql.wire.failure.sql_states import HEAP_EXHAUSTED
 
 MAX_MESSAGE_CHARS = 4000
 MAX_FRAGMENT_CHARS = 200
@@ -62,15 +62,30 @@ class StatementError(Exception):
         self.error = error
 
 
-def refusal(reason: ErrorReason, message: str) -> StatementError:
+class RefusedError(StatementError):
+    """The gateway itself refuses a statement; its place, if it has none, is the statement's."""
+
+
+def refusal(reason: ErrorReason, message: str) -> RefusedError:
     """Returns the error of an end that the gateway itself decides, before Spark sees the statement."""
-    return StatementError(OperationError(reason=reason, message=message))
+    return own_refusal(condition_for(reason), message)
+
+
+def own_refusal(condition: Condition, message: str) -> RefusedError:
+    """Returns the error of a refusal that has a condition of its own."""
+    return RefusedError(own_error(condition, message))
 
 
 class PlacedError(Exception):
     """A refusal of a part of a statement: `span` is the half-open range of the text that Spark has read, None if unknown."""
 
-    def __init__(self, message: str, span: tuple[int, int] | None = None, *, condition: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        span: tuple[int, int] | None = None,
+        *,
+        condition: Condition = Condition.INVALID_STATEMENT,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
@@ -105,18 +120,15 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
 
     Any exception is told, none is raised.
     """
+    if isinstance(exception, RefusedError):
+        return at_statement(exception.error, fragment, sql)
     if isinstance(exception, StatementError):
         return exception.error
     if isinstance(exception, PlacedError):
         line, position, shown = _place(exception.span, fragment, sql)
-        return OperationError(
-            reason=ErrorReason.INVALID_SPEC if exception.condition is None else ErrorReason.SQL_ERROR,
-            condition=exception.condition,
-            message=exception.message,
-            line=line,
-            position=position,
-            fragment=shown,
-        )
+        error = own_error(exception.condition, exception.message)
+        placed = error.model_copy(update={"line": line, "position": position, "fragment": shown})
+        return at_statement(placed, fragment, sql)
     throwable = _java_throwable(exception)
     if throwable is None:
         # Without its JVM the driver ends, and another one goes on.
@@ -130,13 +142,14 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
     chosen = _confined(chain) or _with_condition(chain) or _with_sql_state(chain)
     cause = throwables.verdict_of_causes([throwables.Thrown(each.types, each.status) for each in chain if each.types])
     if chosen is None and any(thrown.is_a(throwables.STACK_OVERFLOW) for thrown in chain):
-        return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
+        return at_statement(own_error(Condition.STATEMENT_TOO_LARGE, _TOO_DEEP), fragment, sql)
     if chosen is None and (exhausted := _out_of_memory(chain)) is not None:
-        return OperationError(condition=HEAP_EXHAUSTED, message=exhausted, cause=FailureKind.ENVIRONMENT)
+        error = own_error(Condition.HEAP_EXHAUSTED, exhausted)
+        return error.model_copy(update={"cause": FailureKind.ENVIRONMENT})
     chosen = chosen or next((thrown for thrown in reversed(chain) if thrown.message), chain[0])
     span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
     line, position, shown = _place(span, fragment, sql)
-    return OperationError(
+    error = OperationError(
         reason=_reason(chosen, chain),
         condition=chosen.condition,
         sql_state=chosen.sql_state,
@@ -146,6 +159,10 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         fragment=shown,
         cause=None if cause is None else cause.kind,
     )
+    if error.condition is not None or error.reason is ErrorReason.SQL_ERROR:
+        return error
+    own = condition_for(error.reason)  # Spark has none for what its file system or its scheduler refuses here
+    return at_statement(error.model_copy(update={"condition": own.label, "sql_state": own.sql_state}), fragment, sql)
 
 
 def _out_of_memory(chain: list[Thrown]) -> str | None:

@@ -10,11 +10,11 @@ from sparksql.gateway.changelog.relations import DELETED, Changes, Groups, Rows
 from sparksql.gateway.changelog.rewrite import has_changes, relation_of
 from sparksql.gateway.changelog.source import ROW_KIND, SEQ
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.errors import PlacedError, StatementError, refusal
 from sparksql.gateway.streaming.result_keys import result_keys
-from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import as_long, project
 from sparksql.gateway.windowing.marks import alias
 from sparksql.wire.control import ErrorReason

@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, option, scala_object
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
-from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import OperationError
+from sparksql.gateway.sql.conditions import Condition
+from sparksql.gateway.sql.errors import PlacedError
+from sparksql.gateway.windowing.calls import Span
 
 
 def aligned(driver: SparkDriver, session: JvmSession, insert: Any, name: str, frame: Dataset, table: Any) -> Any:
     """Returns the Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`.
 
-    Raises StatementError.
+    Raises PlacedError.
     """
     analysis = driver.jvm.org.apache.spark.sql.catalyst.analysis
     plan = scala_object(analysis, "TableOutputResolver").resolveOutputColumns(
@@ -46,12 +48,12 @@ def _named(jvm: Jvm, insert: Any, frame: Dataset, table: Any) -> Any:
     fixed = {name: value for name, value in fixed.items() if value is not None}
     for name in fixed:
         if name.lower() not in types:
-            raise _no_column(name)
+            raise _no_column(name, span_of(insert))
     if not insert.byName():
         listed = [str(name) for name in elements(insert.userSpecifiedCols())]
         static = {name.lower() for name in fixed}
         names = listed or [name for name in columns if name.lower() not in static]
-        check_count(names, [str(name) for name in frame.columns()])
+        check_count(names, [str(name) for name in frame.columns()], span_of(insert.query()) or span_of(insert))
         frame = frame.toDF(jvm.PythonUtils.toSeq(names))
     for name, value in fixed.items():
         literal = jvm.org.apache.spark.sql.functions.lit(str(value)).cast(types[name.lower()].dataType())
@@ -59,20 +61,19 @@ def _named(jvm: Jvm, insert: Any, frame: Dataset, table: Any) -> Any:
     return frame
 
 
-def check_count(expected: list[str], given: list[str]) -> None:
-    """Raises StatementError when an INSERT gives more or fewer columns than it names."""
+def check_count(expected: list[str], given: list[str], span: Span | None) -> None:
+    """Raises PlacedError, at the INSERT's query, when that gives more or fewer columns than the INSERT names."""
     if len(expected) == len(given):
         return
-    kind, how = ("NOT_ENOUGH", "not enough") if len(given) < len(expected) else ("TOO_MANY", "too many")
+    is_short = len(given) < len(expected)
+    condition = Condition.NOT_ENOUGH_COLUMNS if is_short else Condition.TOO_MANY_COLUMNS
+    how = "not enough" if is_short else "too many"
     message = (
         f"Cannot write: {how} data columns: the target takes {', '.join(expected)}; the query gives {', '.join(given)}."
     )
-    error = OperationError(
-        condition=f"INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS", sql_state="21S01", message=message
-    )
-    raise StatementError(error)
+    raise PlacedError(message, span, condition=condition)
 
 
-def _no_column(name: str) -> StatementError:
+def _no_column(name: str, span: Span | None) -> PlacedError:
     message = f"PARTITION names {name}, which is not a column of the target."
-    return StatementError(OperationError(condition="NON_PARTITION_COLUMN", sql_state="42000", message=message))
+    return PlacedError(message, span, condition=Condition.NON_PARTITION_COLUMN)

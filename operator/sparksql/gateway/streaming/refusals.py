@@ -6,12 +6,12 @@ none leaves without them.
 
 from __future__ import annotations
 
-from sparksql.gateway.sql.script import Fragment, locate
-from sparksql.gateway.streaming.unsupported import CONDITION, SQL_STATE
+from sparksql.gateway.sql.conditions import Condition, at_statement
+from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason, OperationError
 
-INVALID = ("INVALID_STREAMING_STATEMENT", "42000")  # of the gateway's own; syntax error or access rule violation
-UNSUPPORTED = (CONDITION, SQL_STATE)
+# Conditions that a refusal has where it names none: in a stream they are those of streams.
+_GENERAL = (None, Condition.INVALID_STATEMENT.label)
 
 
 def completed(error: OperationError, fragment: Fragment, sql: str) -> OperationError:
@@ -21,17 +21,14 @@ def completed(error: OperationError, fragment: Fragment, sql: str) -> OperationE
     """
     match error.reason:
         case ErrorReason.INVALID_SPEC:
-            condition, sql_state = INVALID
+            own = Condition.INVALID_STREAMING_STATEMENT
         case ErrorReason.NOT_IMPLEMENTED:
-            condition, sql_state = UNSUPPORTED
+            own = Condition.UNSUPPORTED_STREAMING_OPERATION
         case _:
             return error
     changes: dict[str, object] = {}
-    if error.condition is None:
-        changes |= {"condition": condition, "sql_state": sql_state}
+    if error.condition in _GENERAL:
+        changes |= {"condition": own.label, "sql_state": own.sql_state}
     elif error.sql_state is None:
-        changes["sql_state"] = sql_state
-    if error.line is None or error.position is None:
-        line, position = locate(sql, fragment.offset)
-        changes |= {"line": line, "position": position}
-    return error.model_copy(update=changes)
+        changes["sql_state"] = own.sql_state
+    return at_statement(error.model_copy(update=changes), fragment, sql)

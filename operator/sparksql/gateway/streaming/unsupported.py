@@ -22,13 +22,12 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
+from sparksql.gateway.sql.conditions import Condition
 from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment, locate
 from sparksql.gateway.streaming import batch_plan
 from sparksql.gateway.windowing.top_n import without_windows
 
-CONDITION = "UNSUPPORTED_STREAMING_OPERATION"
-SQL_STATE = "0A000"  # feature not supported
 OUTPUT_MODE = (
     "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"  # Spark's, of an output mode that does not go with the query
 )
@@ -98,7 +97,8 @@ def _refusal(refused: AnalysisException, analysed: LogicalPlan, fragment: Fragme
     error = operation_error(refused, fragment, sql)
     changes: dict[str, object] = {}
     if error.condition is None or error.condition.startswith(_LEGACY):
-        changes |= {"condition": CONDITION, "sql_state": SQL_STATE}
+        own = Condition.UNSUPPORTED_STREAMING_OPERATION
+        changes |= {"condition": own.label, "sql_state": own.sql_state}
     kind = next((kind for kind in _KINDS if kind.says in error.message), None)
     if kind is not None:
         changes["message"] = f"{error.message.rstrip('.')}. {kind.remedy}"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sparksql.gateway.spark.plans import rewritten
-from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.plans import rewritten, span_of
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.sql.window_calls import called, window_calls
@@ -118,12 +118,6 @@ def read_call(jvm: Jvm, carrier: LogicalPlan) -> WindowCall:
     micros = {name: _micros(jvm, function, name, value, span) for name, value in given.items()}
     columns = tuple(_column_name(function, column, span) for column in elements(partition.children()))
     return _checked(function, time, micros, columns, span)
-
-
-def span_of(tree: Any) -> Span | None:
-    """Returns the half-open range of the text that a node or an expression was read from."""
-    start, stop = (option(each) for each in (tree.origin().startIndex(), tree.origin().stopIndex()))
-    return None if start is None or stop is None else (int(start), int(stop) + 1)
 
 
 def _opened(jvm: Jvm, node: LogicalPlan) -> Any | None:

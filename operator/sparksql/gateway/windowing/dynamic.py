@@ -18,13 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import nodes, span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.windowing import dynamic_batch, dynamic_stream
 from sparksql.gateway.windowing.assign import Timed, with_windows
 from sparksql.gateway.windowing.bounds import stages
-from sparksql.gateway.windowing.calls import Function, WindowCall, span_of
+from sparksql.gateway.windowing.calls import Function, WindowCall
 from sparksql.gateway.windowing.dynamic_processor import END, FIRST, LAST, PANE, START
 from sparksql.gateway.windowing.dynamic_totals import Total, carried, check_type, restored, total
 from sparksql.gateway.windowing.expressions import (

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
-from sparksql.gateway.windowing.calls import WindowCall, span_of
+from sparksql.gateway.windowing.calls import WindowCall
 from sparksql.gateway.windowing.dynamic_processor import ADD, DISTINCT, GREATEST, LEAST
 from sparksql.gateway.windowing.expressions import cast
 from sparksql.gateway.windowing.marks import alias

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import nodes, span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.windowing.assign import Timed
 from sparksql.gateway.windowing.bounds import MICROS
-from sparksql.gateway.windowing.calls import Function, WindowCall, span_of
+from sparksql.gateway.windowing.calls import Function, WindowCall
 from sparksql.gateway.windowing.expressions import aggregate, as_long, column_id, project, replaced, transformed
 from sparksql.gateway.windowing.marks import EVENT_TIME, Role, Windows, alias, mark, metadata, windows_of
 from sparksql.gateway.windowing.paths import Path, path_to_windows

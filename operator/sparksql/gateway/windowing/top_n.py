@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import column_id, project, transformed
 from sparksql.gateway.windowing.marks import alias, has_event_time
 

@@ -48,17 +48,18 @@ def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitSt
             classified = classifier.classify(entry.sql, (), StatementMode.EXECUTE)
         except StatementError as refused:
             return _failure(number, entry.sql, refused.error)
-        failure = _not_accepted(classified) or _run_entry(driver, classified, entry.sql)
+        failure = _not_accepted(classified, entry.sql) or _run_entry(driver, classified, entry.sql)
         if failure is not None:
             return _failure(number, failure[0].text, failure[1])
     return None
 
 
-def _not_accepted(classified: Classified) -> tuple[Fragment, OperationError] | None:
+def _not_accepted(classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
     for statement in classified.statements:
         if not statement.kind.in_init:
             message = f"init does not accept {statement.kind.type}"
-            return statement.fragment, refusal(ErrorReason.NOT_ALLOWED, message).error
+            refused = refusal(ErrorReason.NOT_ALLOWED, message)
+            return statement.fragment, operation_error(refused, statement.fragment, sql)
     return None
 
 

@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sql.errors import bounded, clean_message
-from sparksql.wire.control import OperationError
+from sparksql.wire.control import ErrorReason, OperationError
 
 DETAILS_KEY = "grpc-status-details-bin"
 CANCELED = "OPERATION_CANCELED"
@@ -111,6 +111,10 @@ def refused_by_service(error: ClientError) -> ConnectError:
 def refused_statement(error: OperationError) -> ConnectError:
     """Returns the error of a statement whose text is not allowed, or that Spark's parser refuses."""
     error = bounded(error)
+    if error.reason is not ErrorReason.SQL_ERROR:
+        return ConnectError(
+            grpc.StatusCode.PERMISSION_DENIED, error.message, condition=error.condition, sql_state=error.sql_state
+        )
     if error.condition is None:
         return not_permitted(error.message)
     return ConnectError(

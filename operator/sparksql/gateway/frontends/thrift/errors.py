@@ -6,21 +6,15 @@ They show the message and little else, so it says all: Spark's condition, the pl
 from __future__ import annotations
 
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
+from sparksql.gateway.sql.conditions import condition_for
 from sparksql.protocols.hiveserver2.messages import TOperationState, TStatus, TStatusCode
-from sparksql.wire.control import ErrorReason, OperationError
+from sparksql.wire.control import OperationError
 
 GENERAL_ERROR = "HY000"
 CANCELED = "HY008"
 TIMED_OUT = "HYT00"
 NOT_SUPPORTED = "0A000"
 FETCH_OUT_OF_RANGE = "HY106"
-_REASONS = {
-    ErrorReason.NOT_ALLOWED: "42501",
-    ErrorReason.EXECUTION_TIMEOUT: TIMED_OUT,
-    ErrorReason.LIMIT_EXCEEDED: "54000",
-    ErrorReason.RESULT_TOO_LARGE: "54000",
-    ErrorReason.NOT_IMPLEMENTED: NOT_SUPPORTED,
-}
 _SQL_STATES = {
     Problem.NOT_READY: "08001",
     Problem.TOO_MANY_SESSIONS: "08004",
@@ -85,7 +79,7 @@ def statement_failure(view: OperationInfo) -> TStatus:
             told, sql_state = "the statement failed", GENERAL_ERROR
     if view.error is None:
         return refusal(told, sql_state)
-    known = view.error.sql_state or _REASONS.get(view.error.reason, sql_state)
+    known = view.error.sql_state or condition_for(view.error.reason).sql_state
     return refusal(error_text(view.error) or told, known)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.errors import StatementError
@@ -91,7 +92,7 @@ class Topic:
         """A query for a table without declared columns, whose columns are known by their names alone."""
         names = [str(name) for name in elements(self.insert.userSpecifiedCols())]
         if names:
-            check_count(names, [str(name) for name in frame.columns()])
+            check_count(names, [str(name) for name in frame.columns()], span_of(self.insert.query()))
             frame = frame.toDF(self.driver.jvm.PythonUtils.toSeq(names))
         found = [str(name).lower() for name in frame.columns()]
         others = [name for name in found if name not in _SINK_COLUMNS]

@@ -15,6 +15,7 @@ from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Statement
+from sparksql.gateway.sql.conditions import Condition, own_error
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.difference import Difference
@@ -79,7 +80,7 @@ class Misfit:
                 text = message(self.found, self.old, self.new, f"the state is not computed anew: {reason}")
             case None:
                 text = message(self.found, self.old, self.new)
-        return OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=text, rewritable=self.is_met)
+        return own_error(Condition.STREAMING_STATE_INCOMPATIBLE, text, rewritable=self.is_met)
 
 
 class IncompatibleStateError(ExplainedError):

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.gateway.spark.plans import span_of
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Expression, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import Span, span_of
+from sparksql.gateway.windowing.calls import Span
 from sparksql.wire.savepoints import STATE_FUNCTION, SavepointPlace
 
 _ARGUMENTS = ("SAVEPOINT", "OPERATOR", "FORM")

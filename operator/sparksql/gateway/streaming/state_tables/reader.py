@@ -11,7 +11,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.spark.plans import rewritten
+from sparksql.gateway.spark.plans import rewritten, span_of
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError, refusal
@@ -25,7 +25,7 @@ from sparksql.gateway.streaming.state_tables.call import StateCall, location_of,
 from sparksql.gateway.streaming.state_tables.checkpoint import described, kept_columns, noted_operators
 from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, layout
 from sparksql.gateway.streaming.state_tables.operators import StateTable, state_tables
-from sparksql.gateway.windowing.calls import KEPT_AS_TEXT, span_of
+from sparksql.gateway.windowing.calls import KEPT_AS_TEXT
 from sparksql.gateway.windowing.expressions import cast, project
 from sparksql.gateway.windowing.marks import alias
 from sparksql.gateway.windowing.statements import with_queries
