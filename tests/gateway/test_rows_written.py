@@ -121,3 +121,20 @@ async def test_statement_without_a_write_has_no_count(client: GatewayClient, tex
 async def test_concurrent_ctas_have_each_its_own_count(client: GatewayClient) -> None:
     made = [client.ok(f"CREATE TABLE c{rows} USING parquet AS SELECT id FROM range({rows})") for rows in (11, 13, 17)]
     assert [_count(view) for view in await asyncio.gather(*made)] == [11, 13, 17]
+
+
+async def test_script_counts_the_rows_of_each_of_its_writes(client: GatewayClient) -> None:
+    view = await client.ok(
+        "CREATE TABLE of_script (id BIGINT) USING parquet; INSERT INTO of_script SELECT id FROM range(7); "
+        "SELECT count(*) FROM of_script; INSERT INTO of_script SELECT id FROM range(2); SELECT 1"
+    )
+    assert view.result is not None
+    found = [(write.statement_index, write.statement_type, write.rows_written) for write in view.result.writes or ()]
+    assert found == [(2, "INSERT", 7), (4, "INSERT", 2)]
+    assert view.result.rows_written == 2
+
+
+async def test_single_write_has_no_list_of_writes(client: GatewayClient) -> None:
+    view = await client.ok("CREATE TABLE alone USING parquet AS SELECT id FROM range(7)")
+    assert view.result is not None
+    assert (view.result.rows_written, view.result.writes) == (7, None)

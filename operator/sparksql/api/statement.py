@@ -302,6 +302,12 @@ Cell = Annotated[str, *clipped(8192)] | None
 Row = Annotated[tuple[Cell, ...], Field(max_length=10_000)]
 
 
+class StatementWrite(ApiModel):
+    statement_index: Count = Field(description="Which statement of the script it is, from 1.")
+    statement_type: Annotated[str, *clipped(64)] = Field(description="Its type, e.g. INSERT.")
+    rows_written: Counter | None = Field(None, description="Rows that it has changed; absent if not counted.")
+
+
 class StatementResult(ApiModel):
     columns: tuple[ResultColumn, ...] = Field((), max_length=10_000, description="Columns of the result.")
     row_count: Counter = Field(0, description="Rows that are kept.")
@@ -315,8 +321,11 @@ class StatementResult(ApiModel):
     bytes: Counter = Field(0, description="Size of the rows that are kept.")
     rows_written: Counter | None = Field(
         None,
-        description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes. Absent if "
-        "Spark does not count them.",
+        description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes; of a "
+        "stream, since its current run (`streaming.runId`) began. Absent if Spark does not count them, as of a stream into files.",
+    )
+    writes: tuple[StatementWrite, ...] | None = Field(
+        None, max_length=100, description="Writes of a script, in the order of its statements; the first 100."
     )
     earlier_results: Count | None = Field(
         None,

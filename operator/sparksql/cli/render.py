@@ -332,7 +332,15 @@ def footer(statement: Statement, rows: int) -> str:
     """
     status = statement.status
     took = "" if status.duration_millis is None else duration(status.duration_millis / 1000)
-    if status.result is not None and (written := status.result.rows_written) is not None:
-        tag = " ".join((status.statement_type or "rows written", *(["0"] if status.statement_type == "INSERT" else ())))
-        return f"{tag} {written}" + (f" ({took})" if took else "")
+    if status.result is not None and (tags := _tags(status.statement_type, status.result)):
+        return "\n".join(tags) + (f" ({took})" if took else "")
     return f"({rows} row{'' if rows == 1 else 's'}{f', {took}' if took else ''})"
+
+
+def _tags(statement_type: str | None, result: ResultSummary) -> list[str]:
+    """One line for each write of a script whose rows are counted, in order, or the one of a single write."""
+    if result.writes:
+        counted = [(write.statement_type, write.rows_written) for write in result.writes]
+    else:
+        counted = [(statement_type or "rows written", result.rows_written)]
+    return [f"{kind}{' 0' if kind == 'INSERT' else ''} {rows}" for kind, rows in counted if rows is not None]

@@ -209,7 +209,8 @@ class StreamProgress(WireModel):
 
     `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done
     and durable, `batch_id` the one that is worked on or comes next. `lag` counts what waits in the
-    sources: records of Kafka, rows of Iceberg, files of other tables. `watermark` is ISO 8601.
+    sources: records of Kafka, rows of Iceberg, files of other tables. `watermark` is ISO 8601. `rows_written` counts the rows
+    that this run has inserted, updated or deleted; None before its first batch, and for a sink that does not count.
     """
 
     query_id: str
@@ -223,6 +224,7 @@ class StreamProgress(WireModel):
     lag: int | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
+    rows_written: int | None = None
 
 
 class Progress(WireModel):
@@ -247,12 +249,21 @@ class Column(WireModel):
     type: str
 
 
+class StatementWrite(WireModel):
+    """One write of a script: which statement it is, from 1, and the rows that it has inserted, updated or deleted."""
+
+    statement_index: int
+    statement_type: str
+    rows_written: int | None = None
+
+
 class ResultSummary(WireModel):
     """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null.
 
     `preview_error` is the reason why kept rows have no preview. `rows_written` counts the rows that a write has inserted, updated
-    or deleted, absent if unknown; of a script it is of the last statement that writes. `earlier_results` counts the results of a
-    script's statements before that of this one, which are kept as well; absent for none.
+    or deleted, absent if unknown; of a script it is of the last statement that writes, and `writes` are all of them, in order.
+    `earlier_results` counts the results of a script's statements before that of this one, which are kept as well; absent for
+    none.
 
     Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 
@@ -263,6 +274,7 @@ class ResultSummary(WireModel):
     preview_error: str | None = None
     bytes: int = 0
     rows_written: int | None = None
+    writes: tuple[StatementWrite, ...] | None = None
     earlier_results: int | None = None
     expiration_time: datetime | None = None
 

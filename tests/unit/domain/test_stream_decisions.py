@@ -99,6 +99,24 @@ def test_stream_status_shows_reported_progress_and_keeps_values_not_reported() -
     assert (silent.query_id, silent.committed_batch_id) == ("q", 7)
 
 
+def test_result_of_a_stream_has_the_rows_that_its_current_run_has_written() -> None:
+    def rows_after(result: dict[str, Any] | None, **told: Any) -> int | None:
+        of = stream(running(streaming={"queryId": "q", "runId": "r"}, result=result))
+        shown = decide(stream_snapshot(of, operation=telling(told=told))).status.result
+        return None if shown is None else shown.rows_written
+
+    assert rows_after(None, rows_written=5) == 5
+    assert rows_after({"rowsWritten": 5}, rows_written=7) == 7
+    assert rows_after({"rowsWritten": 5}, batch_id=None) == 5  # it has not reported a batch
+    assert rows_after({"rowsWritten": 5}, rows_written=None) is None
+    assert rows_after({"rowsWritten": 5}, run_id="next", batch_id=None) is None
+    assert rows_after({"rowsWritten": 5}, run_id="next", rows_written=1) == 1
+
+
+def test_report_without_a_count_leaves_the_result_of_a_stream_absent() -> None:
+    assert decide(stream_snapshot(stream(running()), operation=telling())).status.result is None
+
+
 def test_restart_count_is_reset_once_a_stream_has_run_well_for_ten_minutes() -> None:
     of = stream(running(streaming={"restarts": 5}, startTime=ago(600)))
     assert streaming_of(decide(stream_snapshot(of, operation=telling(start_time=ago(600))))).restarts == 0

@@ -18,11 +18,11 @@ from sparksql.gateway.execution.scope import Scope
 from sparksql.gateway.execution.tables.drop import with_files
 from sparksql.gateway.execution.tables.show import extended_tables
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
-from sparksql.gateway.execution.writes.inner import inner_writes
-from sparksql.gateway.execution.writes.rows import rows_written
 from sparksql.gateway.execution.writes.targets import remove_temporary, write_targets
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
+from sparksql.gateway.results.writes.inner import inner_writes
+from sparksql.gateway.results.writes.rows import rows_written
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
@@ -71,7 +71,8 @@ class Effects:
         streaming = scope.operation.request.streaming
         if streaming is not None and scope.operation.is_stream(statement):
             self._streams.run(scope.operation, scope.session, plan, streaming)
-            return EMPTY
+            last = scope.operation.stream
+            return replace(EMPTY, rows_written=None if last is None else last.rows_written)
         kind = statement.kind
         by_kind = Effects._query if kind.query else Effects._write if kind.dml else Effects._command
         return _BY_TYPE.get(kind.type, by_kind)(self, scope, statement, plan)

@@ -48,7 +48,7 @@ from sparksql.gateway.streaming.state.comparison import is_run
 from sparksql.gateway.streaming.state_tables.call import read_call
 from sparksql.gateway.streaming.state_tables.reader import SavepointStates
 from sparksql.gateway.windowing.calls import opened
-from sparksql.wire.control import ErrorReason, StreamOptions, SubmitRequest
+from sparksql.wire.control import ErrorReason, StatementWrite, StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 # What Spark says of a STREAM that is executed as a batch, and of every streaming plan that it refuses.
@@ -142,7 +142,8 @@ class SparkExecutor:
             self._driver.deactivate()
 
     def _run_all(self, scope: Scope, earlier: EarlierResults | None) -> StoredResult:
-        kept, rows_written, is_answer = EMPTY, None, False
+        kept, is_answer = EMPTY, False
+        writes: list[StatementWrite] = []
         statements = scope.operation.classified.statements
         try:
             for index, statement in enumerate(statements, start=1):
@@ -151,7 +152,7 @@ class SparkExecutor:
                 with self._noted(scope, statement):
                     result = self._run_one(scope, statement)
                 if result.rows_written is not None or statement.kind.dml:
-                    rows_written = result.rows_written
+                    writes.append(_write(index, statement, result))
                 if result.columns or index == 1:
                     if earlier is not None and is_answer:
                         earlier.add(kept)
@@ -161,7 +162,8 @@ class SparkExecutor:
         except BaseException:
             self._store.discard(kept)
             raise
-        return replace(kept, rows_written=rows_written)
+        last = writes[-1].rows_written if writes else None
+        return replace(kept, rows_written=last, writes=tuple(writes) if len(statements) > 1 else ())
 
     def _noted(self, scope: Scope, statement: Statement) -> AbstractContextManager[None]:
         """Notes what the statement changes, if it is one of a manifest that runs in the base session."""
@@ -330,3 +332,7 @@ class SparkExecutor:
                     conf.unset(key)
                 else:
                     conf.set(key, old)
+
+
+def _write(index: int, statement: Statement, result: StoredResult) -> StatementWrite:
+    return StatementWrite(statement_index=index, statement_type=statement.kind.type, rows_written=result.rows_written)

@@ -19,12 +19,15 @@ from sparksql.gateway.results.pages import page_json, preview
 from sparksql.gateway.results.parquet import RowGroup, RowGroups
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.masking import Masker
-from sparksql.wire.control import Column, ResultPage, ResultSummary
+from sparksql.wire.control import Column, ResultPage, ResultSummary, StatementWrite
 
 MAX_PAGE_ROWS = 10_000
 MAX_PAGE_BYTES = 4 << 20
 MEMORY_BYTES = 64 << 20  # of all tables in memory together
 MAX_GONE = 10_000  # expired results that are remembered as such; older ones are unknown
+
+
+MAX_WRITES = 100  # of a script, in a status
 
 
 class UnknownResultError(Exception):
@@ -39,8 +42,8 @@ class ExpiredResultError(Exception):
 class StoredResult:
     """Rows kept: `table`, or `groups` in files below `folder`. `row_count` rows count, whatever lies behind them.
 
-    `rows_written` counts what a write has changed, None if that is unknown or nothing was written. `earlier` are the results of
-    a script's statements before this one, each cut to what memory has room for.
+    `rows_written` counts what a write has changed, None if that is unknown or nothing was written. Of a script `writes` are the
+    writes, and `earlier` the results of statements before this one, each cut to what memory has room for.
     """
 
     columns: tuple[Column, ...]
@@ -52,6 +55,7 @@ class StoredResult:
     groups: tuple[RowGroup, ...] = ()
     folder: str | None = None
     rows_written: int | None = None
+    writes: tuple[StatementWrite, ...] = ()
     earlier: tuple[StoredResult, ...] = ()
 
 
@@ -103,6 +107,7 @@ class ResultReader:
             preview=tuple(tuple(masker.mask_optional(cell) for cell in row) for row in shown),
             bytes=result.bytes,
             rows_written=result.rows_written,
+            writes=result.writes[:MAX_WRITES] or None,
             earlier_results=len(result.earlier) or None,
             expiration_time=expires,
         )

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.shapes import StreamingQuery
 from sparksql.gateway.streaming.lag import Lag
+from sparksql.gateway.streaming.written import RowCount
 from sparksql.wire.control import StreamProgress
 
 CHECK_MILLIS = 100  # a stop begins so late at most
 CHECKS_A_REPORT = 5
 
 
-def watch(operation: Operation, query: StreamingQuery, lag: Lag, check: Callable[[], None]) -> None:
+@dataclass(frozen=True)
+class Watched:
+    """Holds what one run of a query is known by: the query, what waits in its sources, what it has written."""
+
+    query: StreamingQuery
+    lag: Lag
+    written: RowCount
+
+    def read(self, *, has_ended: bool) -> StreamProgress:
+        """Returns the progress of the query; of one that has ended with the lag that was seen last."""
+        query, last = self.query, self.query.lastProgress()
+        report = {} if last is None else json.loads(last.json())
+        waiting = self.lag.of(report, look=not has_ended) if report else None
+        progress = stream_progress(str(query.id()), str(query.runId()), report, waiting)
+        return progress.model_copy(update={"rows_written": self.written.of(query)})
+
+
+def watch(operation: Operation, watched: Watched, check: Callable[[], None]) -> None:
     """Reports of a query until it has ended. Raises what the query, the operation or `check` raises."""
     checks = 0
-    while not query.awaitTermination(CHECK_MILLIS):
+    while not watched.query.awaitTermination(CHECK_MILLIS):
         operation.check()
         check()
         checks += 1
         if operation.stream is None or checks % CHECKS_A_REPORT == 0:
-            _report(operation, query, lag)
-    _report(operation, query, lag, has_ended=True)
+            _report(operation, watched)
+    _report(operation, watched, has_ended=True)
 
 
-def _report(operation: Operation, query: StreamingQuery, lag: Lag, *, has_ended: bool = False) -> None:
-    if operation.stream is None and not is_initialised(query):
+def _report(operation: Operation, watched: Watched, *, has_ended: bool = False) -> None:
+    if operation.stream is None and not is_initialised(watched.query):
         return
-    operation.stream = read_stream(query, lag, has_ended=has_ended)
+    operation.stream = watched.read(has_ended=has_ended)
     operation.started()
 
 
@@ -41,14 +60,6 @@ def is_initialised(query: StreamingQuery) -> bool:
     Its sources are the last that Spark makes before it looks for data; a failed query keeps them (Spark 4.1.4).
     """
     return not query.streamingQuery().uniqueSources().isEmpty()
-
-
-def read_stream(query: StreamingQuery, lag: Lag, *, has_ended: bool) -> StreamProgress:
-    """Returns the progress of a JVM StreamingQuery; of one that has ended with the lag that was seen last."""
-    last = query.lastProgress()
-    report = {} if last is None else json.loads(last.json())
-    waiting = lag.of(report, look=not has_ended) if report else None
-    return stream_progress(str(query.id()), str(query.runId()), report, waiting)
 
 
 def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any], lag: int | None = None) -> StreamProgress:

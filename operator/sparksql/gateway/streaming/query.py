@@ -37,7 +37,7 @@ from sparksql.gateway.streaming.continuity.losses import refusal_of_loss
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.lag import Lag
 from sparksql.gateway.streaming.planned import PlannedStream, StreamPlanner
-from sparksql.gateway.streaming.progress import is_initialised, read_stream, watch
+from sparksql.gateway.streaming.progress import Watched, is_initialised, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
 from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
@@ -48,6 +48,7 @@ from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.upsert.batch import UpsertBatches
+from sparksql.gateway.streaming.written import ReportedRows
 from sparksql.wire.control import StreamOptions
 
 _LOOKS = 3  # at the logs of a query that may be running
@@ -126,16 +127,17 @@ class Streams:
         return analysis.prepared(self._driver, session, plan)
 
     def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:
-        query, lag = started.query, Lag(started.query)
+        query = started.query
+        watched = Watched(query, Lag(query), started.batches or ReportedRows())
         try:
             if started.state.is_new:
                 started.state.write(started.described())
-            watch(operation, query, lag, lease.check)
+            watch(operation, watched, lease.check)
         except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
             if is_initialised(query):  # it may have failed before it was looked at
-                operation.stream = read_stream(query, lag, has_ended=True)
+                operation.stream = watched.read(has_ended=True)
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
@@ -144,7 +146,7 @@ class Streams:
         finally:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:
-                operation.stream = read_stream(query, lag, has_ended=True)
+                operation.stream = watched.read(has_ended=True)
 
     def compare(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions

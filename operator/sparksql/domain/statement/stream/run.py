@@ -110,7 +110,7 @@ from sparksql.domain.statement.stream.rules import (
 from sparksql.domain.statement.stream.savepoints import Done, due_savepoint, final_savepoint, savepoint_warning
 from sparksql.domain.statement.stream.session import session_loss
 from sparksql.domain.statement.stream.spec import streaming_of
-from sparksql.domain.statement.stream.status import StreamingUpdate, start_fresh, with_progress
+from sparksql.domain.statement.stream.status import StreamingUpdate, start_fresh, with_progress, with_rows_written
 from sparksql.domain.statement.stream.steps import (
     change_message,
     restart,
@@ -235,6 +235,7 @@ def _with_view(s: Snapshot, view: OperationView) -> Snapshot:
         read_only=view.read_only,
         start_time=view.start_time or status.start_time,
         streaming=with_progress(streaming_of(s.statement), progress),
+        result=with_rows_written(status, progress),
     )
     return replace(s, statement=s.statement.replace(status=known))
 

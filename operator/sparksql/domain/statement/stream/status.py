@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypedDict, TypeVar, Unpack
 
-from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import SqlStatement, SqlStatementStatus, StatementResult
 from sparksql.api.streaming import LagTrend, StreamingStatus
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.statement.stream.facts import Change, StreamFacts
@@ -62,6 +62,16 @@ def with_progress(before: StreamingStatus, progress: StreamProgress | None) -> S
         state_bytes=_latest(progress.state_bytes, before.state_bytes),
     )
     return before.replace(**update)
+
+
+def with_rows_written(before: SqlStatementStatus, progress: StreamProgress | None) -> StatementResult | None:
+    """Returns the result after a report of the query: the rows of its current run, absent while they are unknown."""
+    if progress is None or (before.result is None and progress.rows_written is None):
+        return before.result
+    is_same_run = before.streaming is not None and before.streaming.run_id == progress.run_id
+    if is_same_run and progress.batch_id is None:  # it reports nothing yet
+        return before.result
+    return (before.result or StatementResult()).replace(rows_written=progress.rows_written)
 
 
 def _latest(report: _Value | None, before: _Value | None) -> _Value | None:

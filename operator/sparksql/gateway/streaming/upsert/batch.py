@@ -9,7 +9,7 @@ from sparksql.api.execution import Upsert
 from sparksql.gateway.changelog import relations
 from sparksql.gateway.changelog.batches import netted
 from sparksql.gateway.spark.scala import scala_object
-from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, StreamingQuery
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -27,8 +27,11 @@ class BatchWriter(Protocol):
     def check(self, session: JvmSession, frame: Dataset) -> None:
         """Raises when the target does not fit the query: StatementError, or what Spark throws. It writes nothing."""
 
-    def write(self, frame: Dataset, batch_id: int) -> None:
-        """Writes one batch, unless it is there already. Called in the query's thread, with the JVM's Dataset of it."""
+    def write(self, frame: Dataset, batch_id: int) -> int | None:
+        """Writes one batch, unless it is there already. Called in the query's thread, with the JVM's Dataset of it.
+
+        Returns how many rows it has inserted, updated or deleted, None if that is unknown.
+        """
 
     def described(self) -> str:
         """Returns what is done with each batch, for a reader of a plan."""
@@ -114,15 +117,23 @@ class UpsertBatches:
         self._writer = writer
         self._verify = verify
         self.error: Exception | None = None
+        self._counts: tuple[int, int | None] = (0, 0)  # batches, and their rows
+
+    def of(self, _query: StreamingQuery) -> int | None:
+        """Returns the rows that the batches have changed since the query was started, None if unknown, or there is none yet."""
+        batches, rows = self._counts
+        return rows if batches else None
 
     def call(self, frame: Dataset, batch_id: int) -> None:
         """Writes a batch. Raises what that raises."""
         try:
             self._verify()
-            self._writer.write(frame, batch_id)
+            changed = self._writer.write(frame, batch_id)
         except Exception as error:
             self.error = error
             raise
+        batches, rows = self._counts
+        self._counts = (batches + 1, None if rows is None or changed is None else rows + changed)
 
     class Java:
         """The interface of the JVM, as py4j looks for it."""

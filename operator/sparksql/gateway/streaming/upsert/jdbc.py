@@ -67,8 +67,8 @@ class DatabaseWriter:
         """Returns the target and the keys."""
         return f"Upsert into {self.table.qualified} by ({', '.join(map(quoted, self.table.keys))})"
 
-    def write(self, frame: Dataset, batch_id: int) -> None:
-        """Writes one batch, unless it is there already. Called in the query's thread."""
+    def write(self, frame: Dataset, batch_id: int) -> int | None:
+        """Writes one batch, unless it is there already. Called in the query's thread. Returns the rows that it has changed."""
         query_id = query_of(frame.sparkSession())
         table = self.table
         batch = prepared(self.driver.jvm, self.options, table.columns, table.keys, frame)
@@ -82,11 +82,13 @@ class DatabaseWriter:
         with _connected(self.driver.jvm, self.jdbc) as connection:
             connection.setAutoCommit(False)
             if _execute(connection, postgresql.take_batch(table, query_id, batch_id)):
-                for statement in postgresql.apply_stage(table, stage):
-                    _execute(connection, statement)
+                # Of its DROP TABLE the count is 0.
+                changed = sum(_execute(connection, each) for each in postgresql.apply_stage(table, stage))
             else:
+                changed = 0
                 _execute(connection, f"DROP TABLE {stage}")
             connection.commit()
+        return changed
 
     def _prepare(self, connection: Any, query_id: str) -> None:
         """Makes what the first batch of a start needs, and removes what the start before may have left."""

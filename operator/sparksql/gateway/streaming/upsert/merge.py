@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from sparksql.api.execution import Upsert
 from sparksql.gateway.changelog.batches import takes_back
+from sparksql.gateway.results.writes.rows import rows_written
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
@@ -52,8 +53,11 @@ class MergeWriter:
         """Returns the target and the keys."""
         return f"Upsert into {self._target.name} by ({', '.join(map(quoted, self._target.own(self._options.keys)))})"
 
-    def write(self, frame: Dataset, batch_id: int) -> None:
-        """Merges one batch into the target, unless it is there already. Called in the query's thread."""
+    def write(self, frame: Dataset, batch_id: int) -> int | None:
+        """Merges one batch into the target, unless it is there already. Called in the query's thread.
+
+        Returns how many rows the MERGE has changed, None if that is unknown.
+        """
         session, options, target = frame.sparkSession(), self._options, self._target
         query_id = query_of(session)
         batch = prepared(self._driver.jvm, options, target.columns, target.own(options.keys), frame).persist()
@@ -62,44 +66,47 @@ class MergeWriter:
             # is stopped meanwhile would wait for it for ever (Spark 4.1.4, adaptive execution, a plan that is cached inside
             # another's subquery). It also computes the state of a batch that is not merged, without which Spark ends the query.
             if batch.count() == 0:
-                return
+                return 0
             table = None if target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
             if self._has_batch(session, table, query_id, batch_id):
-                return
+                return 0
             computed(self._driver.jvm, session, batch).createOrReplaceTempView(VIEW)
             if self._deleted is not None:
                 self._deleted.note(session)
             merge = merge_statement(options, target, takes_back=takes_back(frame))
-            self._merge(session, merge, table, query_id, batch_id)
+            changed = self._merge(session, merge, table, query_id, batch_id)
             if self._deleted is not None:
                 self._deleted.expire(session)
             session.catalog().dropTempView(VIEW)
+            return changed
         finally:
             batch.unpersist()
 
     def _table(self, session: JvmSession) -> LogicalPlan:
         return session.table(self._target.name).logicalPlan()
 
-    def _merge(self, session: JvmSession, merge: str, table: GuardedTable | None, query_id: str, batch_id: int) -> None:
+    def _merge(
+        self, session: JvmSession, merge: str, table: GuardedTable | None, query_id: str, batch_id: int
+    ) -> int | None:
         marks = self._marks(query_id, batch_id)
         conf = session.conf()
         for key, value in marks.items():
             conf.set(key, value)
         try:
-            self._execute(session, merge, table)
+            return self._execute(session, merge, table)
         finally:  # commits into another table must not carry them: Delta would take the next one for this one
             for key in marks:
                 conf.unset(key)
 
-    def _execute(self, session: JvmSession, merge: str, table: GuardedTable | None) -> None:
-        """Runs a MERGE into the table that its name stands for, or into the guarded one."""
+    def _execute(self, session: JvmSession, merge: str, table: GuardedTable | None) -> int | None:
+        """Runs a MERGE into the table that its name stands for, or into the guarded one. Returns the rows that it has changed."""
         plan = session.sessionState().sqlParser().parsePlan(merge)
         if table is not None:
             to_seq = self._driver.jvm.PythonUtils.toSeq
             target, source = elements(plan.children())
             named = target.withNewChildren(to_seq([table.relation(self._driver.jvm)]))
             plan = plan.withNewChildren(to_seq([named, source]))
-        self._driver.of_rows(session, plan)
+        return rows_written(self._driver.of_rows(session, plan).logicalPlan(), None)
 
     def _has_batch(self, session: JvmSession, table: GuardedTable | None, query_id: str, batch_id: int) -> bool:
         """Returns whether a snapshot of the table carries this query's batch; Delta looks for itself.

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from sparksql.gateway.execution.writes.inner import InnerWrites
+from sparksql.gateway.results.writes.inner import InnerWrites
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import LogicalPlan
 from sparksql.gateway.sql.errors import name_of
