@@ -70,3 +70,26 @@ async def test_refused_batch_names_condition_state_and_place(client: GatewayClie
     view = await client.run(marked.replace("^", "").replace("$", two.database))
     assert view.state is OperationState.ERROR, view
     assert_placed(view.error, marked, BATCHES[marked], len(two.database) - 1)
+
+
+VIEWED = {
+    "SELECT id FROM $.streamed": ("in the view", "spec.streaming, or read a table in place of the view"),
+    "INSERT INTO $.two SELECT id, name FROM $.streamed": (
+        "in the view",
+        "spec.streaming, or read a table in place of the view",
+    ),
+    "CREATE TABLE $.made AS SELECT id FROM $.streamed": ("as the view", "create the table first"),
+}
+
+
+@pytest.mark.parametrize("sql", VIEWED)
+async def test_batch_that_reads_a_stream_in_a_view_is_refused_with_the_view_and_a_remedy(
+    client: GatewayClient, two: Streams, sql: str
+) -> None:
+    where, remedy = VIEWED[sql]
+    await two.ok("CREATE VIEW $.streamed AS SELECT * FROM STREAM $.src")
+    view = await client.run(sql.replace("$", two.database))
+    assert view.error is not None
+    assert f"{where} spark_catalog.{two.database}.streamed" in view.error.message, view.error
+    assert remedy in view.error.message, view.error
+    assert (view.error.line, view.error.position) == (1, 1)

@@ -6,7 +6,7 @@ that runs as a stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TypeVar
@@ -42,6 +42,17 @@ _CTAS = "CREATE TABLE AS SELECT"
 _ADDS_ROWS = frozenset({"INSERT", "LOAD"})
 # Parsed commands that run another one, which writes the rows.
 _WRITE_INSIDE = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect", "InsertIntoDir"})
+
+# What they are once analysed, with the query that they run beside their children.
+_CREATES_FROM_QUERY = frozenset(
+    {
+        "CreateTableAsSelect",
+        "ReplaceTableAsSelect",
+        "CreateDataSourceTableAsSelectCommand",
+        "CreateHiveTableAsSelectCommand",
+        "OptimizedCreateHiveTableAsSelectCommand",
+    }
+)
 
 T = TypeVar("T")
 
@@ -87,7 +98,7 @@ class Effects:
             if scope.operation.may_follow(statement):
                 with self._streams.running(scope.operation.group):
                     return self._unbounded.run(scope, statement, frame)
-            raise needs_streaming(scope.operation)
+            raise needs_streaming(scope.operation, sources.streaming_views(frame.logicalPlan()))
         if streams:
             raise sources.read_as_batch(streams)
         return self._rows(scope, frame)
@@ -139,8 +150,10 @@ class Effects:
         plan, analysed = self._with_tables(
             scope, statement, plan, lambda bound: self._driver.analyse(scope.session, bound).analyzed()
         )
+        if simple_name(analysed) in _CREATES_FROM_QUERY and analysed.query().isStreaming():
+            raise ctas_of_stream(sources.streaming_views(analysed.query()))
         if analysed.isStreaming():
-            raise needs_streaming(scope.operation)
+            raise needs_streaming(scope.operation, sources.streaming_views(analysed))
         if streams:
             raise sources.read_as_batch(streams)
         return plan, analysed
@@ -198,7 +211,7 @@ class Effects:
         """Executes a plan for its effect. Raises StatementError for one that reads a STREAM."""
         frame = self._frame(scope, statement, plan)
         if frame.isStreaming():
-            raise needs_streaming(scope.operation)
+            raise needs_streaming(scope.operation, sources.streaming_views(frame.logicalPlan()))
         return frame
 
     def _frame(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> Dataset:
@@ -257,15 +270,20 @@ def check_script(classified: Classified, request: SubmitRequest) -> None:
         raise StatementError(refusals.completed(error, statement.fragment, request.sql))
 
 
-def needs_streaming(operation: Operation) -> StatementError:
-    """Returns the refusal of a statement that reads a STREAM and is not the one that runs as a stream."""
-    return _needs_streaming(operation.request)
+def needs_streaming(operation: Operation, views: Sequence[str] = ()) -> StatementError:
+    """Returns the refusal of a statement that reads a STREAM, in `views` if any, and is not the one that runs as a stream."""
+    return _needs_streaming(operation.request, views)
 
 
-def _needs_streaming(request: SubmitRequest) -> StatementError:
-    message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
+def _needs_streaming(request: SubmitRequest, views: Sequence[str] = ()) -> StatementError:
+    what = f"a STREAM in the view {views[0]}" if views else "a STREAM"
+    instead = f", or read a table in place of the view {views[0]}" if views else ""
+    message = f"the statement reads {what} and runs until stopped: it needs spec.streaming{instead}"
     if runs_stream(request):
-        message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
+        message = (
+            f"with spec.streaming only the last statement of a script may read a STREAM: this one reads {what} and "
+            f"comes before it; make it the last one{instead}"
+        )
     return own_refusal(Condition.INVALID_STREAMING_STATEMENT, message)
 
 

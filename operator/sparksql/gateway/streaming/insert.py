@@ -6,7 +6,7 @@ and PARTITION, and file tables get NULL for what does not match, without an erro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -94,10 +94,11 @@ def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInser
     return StreamInsert(sink_of(table, name), aligned(driver, session, parsed.insert, name, frame, table))
 
 
-def ctas_of_stream() -> StatementError:
-    """Returns the refusal of a CREATE TABLE AS SELECT from a STREAM, of which analysis says nothing."""
+def ctas_of_stream(views: Sequence[str] = ()) -> StatementError:
+    """Returns the refusal of a CREATE TABLE AS SELECT from a STREAM, in `views` if any, of which analysis says nothing."""
+    where = f", as the view {views[0]} does" if views else ""
     return _invalid(
-        "CREATE TABLE AS SELECT cannot read a STREAM: create the table first, then INSERT INTO it with spec.streaming"
+        f"CREATE TABLE AS SELECT cannot read a STREAM{where}: create the table first, then INSERT INTO it with spec.streaming"
     )
 
 

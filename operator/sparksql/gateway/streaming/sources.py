@@ -35,6 +35,12 @@ def read_as_batch(names: list[str]) -> StatementError:
     return refusal(ErrorReason.INVALID_SPEC, message)
 
 
+def streaming_views(analysed: LogicalPlan) -> list[str]:
+    """Returns the names of the views of an analysed plan that read a STREAM, the outermost first."""
+    views = [node for node in nodes(analysed) if simple_name(node) == "View" and node.isStreaming()]
+    return [str(view.desc().identifier().unquotedString()) for view in views]
+
+
 def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any:
     """Returns a parsed plan whose STREAMs have further options; what the text gives wins."""
 
