@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -362,3 +363,12 @@ def test_a_prefix_without_a_slash_is_one_bucket(uri: str) -> None:
     with pytest.raises(StatementError):
         check_uri(uri, policy)
     check_uri("s3a://jars/x.jar", policy)
+
+
+@pytest.mark.parametrize("name", ["`reflect`", "`system`.`builtin`.`java_method`"])
+def test_function_of_reflection_is_refused_with_its_name_and_a_remedy(name: str) -> None:
+    thrown = Thrown("AnalysisException", "Cannot resolve routine", "UNRESOLVED_ROUTINE", "42883", (7, 14))
+    chain = [replace(thrown, parameters=(("routineName", name),))]
+    error = describe(chain, Fragment("SELECT reflect('a', 'b')", 0), "SELECT reflect('a', 'b')")
+    assert (error.reason, error.line, error.position) == (ErrorReason.NOT_ALLOWED, 1, 8)
+    assert name.rpartition(".")[2].strip("`") in error.message and "compute it with functions of SQL" in error.message

@@ -153,7 +153,7 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         reason=_reason(chosen, chain),
         condition=chosen.condition,
         sql_state=chosen.sql_state,
-        message=_unbound_parameter(chosen) or clean_message(chosen.message) or chosen.class_name,
+        message=_unbound_parameter(chosen) or _reflection(chosen) or clean_message(chosen.message) or chosen.class_name,
         line=line,
         position=position,
         fragment=shown,
@@ -184,6 +184,21 @@ def _unbound_parameter(thrown: Thrown) -> str | None:
         f"[UNBOUND_SQL_PARAMETER] parameter :{name} has no value: give it one in spec.parameters of the SqlStatement, or "
         "in the parameters that the client sends"
     )
+
+
+def _reflection(thrown: Thrown) -> str | None:
+    """Returns what to do in place of a function that the session does not have, None for another error."""
+    routine = _unknown_routine(thrown)
+    if routine not in REFLECTION_FUNCTIONS:
+        return None
+    return f"[{thrown.condition}] function {routine} calls any Java method and is not allowed: compute it with functions of SQL"
+
+
+def _unknown_routine(thrown: Thrown) -> str:
+    """Returns the name of the function that Spark does not find, empty for another error."""
+    if thrown.condition not in _UNKNOWN_ROUTINE:
+        return ""
+    return dict(thrown.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
 
 
 def _confined(chain: list[Thrown]) -> Thrown | None:
@@ -276,8 +291,7 @@ def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
         return ErrorReason.RESULT_TOO_LARGE
     if chosen.is_a(throwables.CONFINED):
         return ErrorReason.NOT_ALLOWED
-    routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
-    if chosen.condition in _UNKNOWN_ROUTINE and routine in REFLECTION_FUNCTIONS:
+    if _unknown_routine(chosen) in REFLECTION_FUNCTIONS:
         return ErrorReason.NOT_ALLOWED
     return ErrorReason.SQL_ERROR
 

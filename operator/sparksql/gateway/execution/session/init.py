@@ -57,7 +57,10 @@ def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitSt
 def _not_accepted(classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
     for statement in classified.statements:
         if not statement.kind.in_init:
-            message = f"init does not accept {statement.kind.type}"
+            message = (
+                f"init does not accept {statement.kind.type}: it prepares a session (SET, USE, CREATE, ADD and the like); "
+                "take it out, and run it as a SqlStatement"
+            )
             refused = refusal(ErrorReason.NOT_ALLOWED, message)
             return statement.fragment, operation_error(refused, statement.fragment, sql)
     return None
