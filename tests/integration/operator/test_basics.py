@@ -269,7 +269,10 @@ async def test_parameters_come_from_values_config_maps_and_secrets(ready: Enviro
     async with ready.operator():
         await ready.create_statement("bound", "SELECT :day, :region, :token", parameters=parameters)
         waiting = await ready.in_phase(STATEMENTS, "bound", "Initialized", "WaitingForSource")
-        assert "where" in message_of(waiting)
+        missing = (
+            "spec.parameters[1].valueFrom.configMapKeyRef: ConfigMap where with key region does not exist in namespace"
+        )
+        assert missing in message_of(waiting) and "; create it" in message_of(waiting)
         await ready.create_config_map("where", region="eu")
         done = await ready.finished("bound")
     sent = {p.name: (p.value, p.type, p.secret) for p in ready.ledger.ran("bound")[0].request.parameters}
@@ -285,7 +288,9 @@ async def test_statement_that_waits_for_its_source_holds_nobody_up(env: Environm
     async with env.operator():
         source = {"configMapKeyRef": {"name": "later", "key": "q.sql"}}
         await env.create_statement("waits", None, sqlFrom=source, priority=5)
-        await env.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
+        waiting = await env.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
+        missing = "spec.sqlFrom.configMapKeyRef: ConfigMap later with key q.sql does not exist in namespace"
+        assert missing in message_of(waiting) and "; create it" in message_of(waiting)
         await env.create_statement("other")
         await env.finished("other")
         await env.create_config_map("later", **{"q.sql": "SELECT 2"})
