@@ -75,10 +75,18 @@ class Bench:
             os.utime(path, (10**9 + number, 10**9 + number))
             self._written.append(tuple(rows))
 
+    def rows(self) -> tuple[Row, ...]:
+        """Returns the rows that were written."""
+        return tuple(row for rows in self._written for row in rows)
+
+    def plan(self, text: str) -> Any:
+        """Returns a text as a Dataset; a command is executed."""
+        self._driver.activate(self._session)
+        return self._driver.of_rows(self._session, self._prepared(text)[0])
+
     def batch(self, text: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a query of the table."""
-        self._driver.activate(self._session)
-        return self._rows(self._driver.of_rows(self._session, self._prepared(text)[0]))
+        return self._rows(self.plan(text))
 
     def run_stream(self, text: str) -> None:
         """Runs a query of the stream until it has read all files that are there."""

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from sparksql.gateway.settings import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
-from sparksql.gateway.spark.driver import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, SESSION_VIEWS, build_conf
+from sparksql.gateway.spark.driver import (
+    EXTENSIONS,
+    FUNCTION_PARAMETERS,
+    GUARANTEES,
+    MERGED_SESSIONS,
+    SESSION_VIEWS,
+    build_conf,
+)
 from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
 from sparksql.gateway.spark.metastore import METASTORE_SECONDS, await_metastore
 from sparksql.kube.tls import session_certificate
@@ -204,12 +211,12 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
 @pytest.mark.parametrize(
     ("named", "set_to"),
     [
-        ("a.Extensions,b.Extensions", f"a.Extensions,b.Extensions,{FUNCTION_PARAMETERS}"),
-        (" ", " "),
-        (None, None),
+        ("a.Extensions,b.Extensions", f"{MERGED_SESSIONS},a.Extensions,b.Extensions,{FUNCTION_PARAMETERS}"),
+        (" ", MERGED_SESSIONS),
+        (None, MERGED_SESSIONS),
     ],
 )
-def test_the_gateway_extension_comes_after_the_extensions_of_the_class(named: str | None, set_to: str | None) -> None:
+def test_the_gateway_extensions_stand_around_the_extensions_of_the_class(named: str | None, set_to: str) -> None:
     wish = {} if named is None else {EXTENSIONS: named}
     assert build_conf(settings(wish, PodIdentity())).get(EXTENSIONS) == set_to
 
@@ -228,4 +235,9 @@ def test_views_are_left_to_spark_where_iceberg_shares_its_metastore(catalog: dic
     wish = {EXTENSIONS: "a.B", key: "org.apache.iceberg.spark.SparkSessionCatalog"}
     wish |= {f"{key}.{name}": value for name, value in catalog.items()}
     first = [SESSION_VIEWS] if has_views else []
-    assert build_conf(settings(wish, PodIdentity()))[EXTENSIONS].split(",") == [*first, "a.B", FUNCTION_PARAMETERS]
+    assert build_conf(settings(wish, PodIdentity()))[EXTENSIONS].split(",") == [
+        MERGED_SESSIONS,
+        *first,
+        "a.B",
+        FUNCTION_PARAMETERS,
+    ]

@@ -60,6 +60,8 @@ EXTENSIONS = "spark.sql.extensions"
 FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
 # Of the session image, too; leaves the views of Spark's own catalog to Spark. It must come before Iceberg's extension.
 SESSION_VIEWS = "dev.sparksql.views.SessionViews"
+# Of the session image, too; keeps conditions on the bounds of a session above the aggregation that merges sessions.
+MERGED_SESSIONS = "dev.sparksql.windows.MergedSessions"
 _SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 _ICEBERG_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
@@ -83,13 +85,20 @@ def build_conf(settings: Settings) -> dict[str, str]:
         if settings.executor_template is not None:
             conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
     conf.update(GUARANTEES)
-    if extensions := conf.get(EXTENSIONS, "").strip():
-        first = f"{SESSION_VIEWS}," if _shares_metastore_with_iceberg(conf) else ""
-        conf[EXTENSIONS] = f"{first}{extensions},{FUNCTION_PARAMETERS}"
+    conf[EXTENSIONS] = ",".join(_extensions(conf))
     for key, value in tuple(conf.items()):
         if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
             conf[f"{key}.cache-enabled"] = "false"
     return conf
+
+
+def _extensions(conf: Mapping[str, str]) -> list[str]:
+    """The extensions of Spark, in their order: those of the class among those of the session image."""
+    named = conf.get(EXTENSIONS, "").strip()
+    if not named:
+        return [MERGED_SESSIONS]
+    first = [SESSION_VIEWS] if _shares_metastore_with_iceberg(conf) else []
+    return [MERGED_SESSIONS, *first, named, FUNCTION_PARAMETERS]
 
 
 def _shares_metastore_with_iceberg(conf: Mapping[str, str]) -> bool:

@@ -15,13 +15,23 @@ from typing import Any
 
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.windowing.expressions import aggregate, aggregations, column_id, replaced, transformed, walked
+from sparksql.gateway.windowing.marks import is_session
+from sparksql.wire.control import ErrorReason
 
+DISTINCT_IN_SESSIONS = (
+    "which session a row is in is not known of the rows of one value alone. Write size(collect_set(x)) for count(DISTINCT x), "
+    "or approx_count_distinct(x)"
+)
 _PLAIN = 0  # the rule's number of the rows that aggregates without DISTINCT are made of
 
 
 def with_distinct_in_two_steps(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns an analysed plan whose distinct aggregations of streams are made of two."""
+    """Returns an analysed plan whose distinct aggregations of streams are made of two. Raises StatementError for sessions.
+
+    The first step has sessions of one value, which end where those of all values go on: a value would count in each of them.
+    """
     rule = scala_object(jvm.org.apache.spark.sql.catalyst.optimizer, "RewriteDistinctAggregates")
 
     def change(node: Any) -> Any | None:
@@ -30,6 +40,8 @@ def with_distinct_in_two_steps(jvm: Jvm, plan: LogicalPlan) -> Any:
         results = elements(node.aggregateExpressions())
         if not any(call.isDistinct() for result in results for call in aggregations(result)):
             return None
+        if any(is_session(key) for key in elements(node.groupingExpressions())):
+            raise refusal(ErrorReason.INVALID_SPEC, f"DISTINCT in sessions of a stream: {DISTINCT_IN_SESSIONS}")
         filtered = [replaced(jvm, result, lambda each: _with_filter(jvm, each)) for result in results]
         keys = elements(node.groupingExpressions())
         return _in_order(jvm, rule.rewrite(aggregate(jvm, node, keys, filtered, node.child())))

@@ -24,13 +24,12 @@ from sparksql.gateway.windowing.expressions import (
     replaced,
     transformed,
 )
-from sparksql.gateway.windowing.marks import alias, has_event_time
+from sparksql.gateway.windowing.marks import alias, has_event_time, is_session
 from sparksql.gateway.windowing.merging import Merge, merge_of
 
 MAX_VALUES = 62  # bits of a BIGINT
 MAX_COLUMNS = 100  # of the state, for what is kept for each value apart
 _LISTED = frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date"})
-_SESSION = "spark.sessionWindow"
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def with_shared_values(driver: SparkDriver, session: JvmSession, plan: LogicalPl
 def _counted(node: LogicalPlan) -> Any | None:
     """The one column whose distinct values an aggregation counts; None for any other aggregation, and for sessions."""
     keys = elements(node.groupingExpressions())
-    if not all(is_column(key) for key in keys) or any(key.metadata().contains(_SESSION) for key in keys):
+    if not all(is_column(key) for key in keys) or any(is_session(key) for key in keys):
         return None
     if not any(has_event_time(key) for key in keys):
         return None

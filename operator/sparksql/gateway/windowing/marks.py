@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, scala_object
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.windowing.calls import Function, WindowCall
 
 EVENT_TIME = "spark.watermarkDelayMs"  # Spark's: the watermark's delay in milliseconds
+_SESSION = "spark.sessionWindow"  # Spark's: the column is a key by which an aggregation merges sessions
 _DELAY = "sparksql.watermarkDelayMs"  # of a column that a further window may take the mark from
 _WINDOW = "sparksql.window"  # what the windows are that the column tells of, as JSON
 _ROLE = "sparksql.windowColumn"
@@ -61,6 +62,11 @@ def delay_of(column: Expression) -> int | None:
 def has_event_time(column: Expression) -> bool:
     """Returns whether a column has Spark's mark."""
     return bool(column.metadata().contains(EVENT_TIME))
+
+
+def is_session(key: Expression) -> bool:
+    """Returns whether an aggregation merges sessions by a key."""
+    return bool(key.metadata().contains(_SESSION)) if simple_name(key) in ("AttributeReference", "Alias") else False
 
 
 def role_of(column: Expression) -> Role | None:

@@ -17,7 +17,16 @@ from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.windowing.assign import Timed
 from sparksql.gateway.windowing.bounds import MICROS
 from sparksql.gateway.windowing.calls import Function, WindowCall
-from sparksql.gateway.windowing.expressions import aggregate, as_long, column_id, project, replaced, transformed
+from sparksql.gateway.windowing.distinct import DISTINCT_IN_SESSIONS
+from sparksql.gateway.windowing.expressions import (
+    aggregate,
+    aggregations,
+    as_long,
+    column_id,
+    project,
+    replaced,
+    transformed,
+)
 from sparksql.gateway.windowing.marks import EVENT_TIME, Role, Windows, alias, mark, metadata, windows_of
 from sparksql.gateway.windowing.paths import Path, path_to_windows
 
@@ -88,6 +97,7 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
         raise call.refusal("GROUP BY takes both window_start and window_end")
     others = [key for key in keys if path.role(key) is None]
     check_partition(call, others, path)
+    _check_distinct(call, node)
     *_, key_column, window = elements(path.assigning.child().output())
     child = path.rebuilt(jvm, _with_session(jvm, path, key_column, window), [key_column, window])
     streams = bool(node.isStreaming())
@@ -106,6 +116,17 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
             results.append(alias(jvm, _bound(jvm, window, role), str(result.name()), like=result, told=told))
     constant = [key_column] if streams and not others else []
     return aggregate(jvm, node, [*others, *constant, window], results, child)
+
+
+def _check_distinct(call: WindowCall, node: LogicalPlan) -> None:
+    """Raises PlacedError for distinct aggregates that Spark makes of sessions of each value: several of them, or with FILTER."""
+    calls = [
+        each for result in elements(node.aggregateExpressions()) for each in aggregations(result) if each.isDistinct()
+    ]
+    filtered = any(each.filter().isDefined() for each in calls)
+    values = {tuple(sorted(str(each) for each in elements(one.aggregateFunction().children()))) for one in calls}
+    if filtered or len(values) > 1:
+        raise call.refusal(f"several DISTINCTs, or one with FILTER: {DISTINCT_IN_SESSIONS}")
 
 
 def check_partition(call: WindowCall, others: list[Any], path: Path) -> None:

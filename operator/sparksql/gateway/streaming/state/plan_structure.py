@@ -70,6 +70,7 @@ def plan_structure(
 
 def _own(jvm: Jvm) -> Any:
     package = jvm.dev.sparksql.plans
-    if any(isinstance(getattr(package, name), JvmNames) for name in _CLASSES):
+    needed = [*(getattr(package, name) for name in _CLASSES), jvm.dev.sparksql.windows.MergedSessions]
+    if any(isinstance(each, JvmNames) for each in needed):
         raise UnknownPlanError("the session's own jar is not on its class path, or is of an earlier version")
     return package

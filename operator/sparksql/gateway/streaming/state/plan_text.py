@@ -10,6 +10,7 @@ PlanNode: TypeAlias = dict[str, Any]  # a node of the JSON that PlanText makes o
 DEDUPLICATIONS = frozenset({"Deduplicate", "DeduplicateWithinWatermark"})
 STATE_IN_PYTHON = "TransformWithStateInPySpark"
 _CATALYST = "org.apache.spark.sql.catalyst."
+_MERGED_SESSION = "sparksql.mergedSession"  # MergedSessions.DONE
 
 
 class UnknownPlanError(Exception):
@@ -71,6 +72,15 @@ def marks(key: Any) -> list[str]:
 def result_id(function: Any) -> int:
     """Returns Spark's id of an aggregate function's result, which no rule of the optimiser changes."""
     return int(function["fields"]["resultId"]["id"])
+
+
+def is_of_merged_sessions(generator: Any) -> bool:
+    """Returns whether a generator only keeps conditions above sessions: it is put in by MergedSessions in Java."""
+    if isinstance(generator, list):
+        return any(map(is_of_merged_sessions, generator))
+    if not isinstance(generator, dict):
+        return False
+    return _MERGED_SESSION in generator.get("marks", ()) or any(map(is_of_merged_sessions, generator.values()))
 
 
 def aggregate_functions(value: Any) -> Iterator[Any]:

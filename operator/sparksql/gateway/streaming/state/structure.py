@@ -313,6 +313,8 @@ class _Resolver:
         generator = self._value(fields["generator"])
         for index, column in enumerate(fields["generatorOutput"]):
             known = self.nodes.add("Generated", by=generator, place=index, type=column["type"])
+            if plan_text.is_of_merged_sessions(fields["generator"]):  # no condition on them is applied below
+                known = self.nodes.add("ResultOf", operator=below.ref, function=known)
             self._columns[column["attribute"]] = known
         ref = self.nodes.add("Generate", generator=generator, outer=fields["outer"], input=below.ref)
         return _Relation(ref, below.state)
