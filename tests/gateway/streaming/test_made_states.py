@@ -37,6 +37,12 @@ BY_WINDOW = (
     "GROUP BY k, window(ts, '5 minutes')"
 )
 BY_KEY = "INSERT INTO $.@ (k, n, a, d) SELECT k, count(*), avg(v), sum(CAST(v AS DECIMAL(20, 2))) FROM STREAM $.@_src GROUP BY k"
+# Decimals so short that Spark keeps their sum and their average without their scale.
+MONEY = (
+    "count(*) AS n, avg(CAST(v / 4 AS DECIMAL(6, 2))) AS a, sum(CAST(v / 4 AS DECIMAL(6, 2))) AS d, "
+    "CAST(max(CAST(v / 4 AS DECIMAL(6, 2))) AS STRING) AS b"
+)
+OF_MONEY = f"INSERT INTO $.@ (k, n, a, d, b) SELECT k, {MONEY} FROM STREAM $.@_src GROUP BY k"
 CHAINED = (
     "INSERT INTO $.@ (w, n) SELECT window(w, '10 minutes').end, count(*) FROM (SELECT k, window(ts, '5 minutes') AS w "
     "FROM STREAM $.@_src WATERMARK ts DELAY OF INTERVAL 60 SECONDS GROUP BY k, window(ts, '5 minutes')) "
@@ -46,6 +52,7 @@ TOTAL = "INSERT INTO $.@ (n) SELECT count(*) FROM STREAM $.@_src"
 BASES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     **{store: (BY_WINDOW, conf, {}) for store, conf in STORES.items()},
     "keyed": (BY_KEY, {}, {"output_mode": "Complete"}),
+    "money": (OF_MONEY, {}, {"output_mode": "Complete"}),
     "chained": (CHAINED, {}, {}),
     "total": (TOTAL, {}, {"output_mode": "Complete"}),
     "sides": (SIDES.replace("$.src", "$.@_src"), {}, {}),
@@ -163,6 +170,33 @@ async def test_a_state_is_repaired_and_one_is_computed_by_a_batch(made: Made) ->
     assert await made.go_on("keyed-repaired", "keyed") == await made.rows(repaired)
     begun = of_all.format("", "SELECT * FROM $.history UNION ALL SELECT * FROM $.keyed_src WHERE part = 2")
     assert await made.go_on("keyed-begun", "keyed") == await made.rows(begun)
+
+
+async def test_sums_and_averages_of_short_decimals_are_given_and_taken_in_the_types_of_the_text(made: Made) -> None:
+    await made.begin("money")
+    known = (made.place("money-saved"),)
+    shown = await state_rows(
+        made, "SELECT k, n, a, typeof(a), d, typeof(d) FROM savepoint_state('money-saved', 'aggregate')", known
+    )
+    batch = (
+        f"SELECT k, n, a, typeof(a), d, typeof(d) FROM (SELECT k, {MONEY} FROM $.money_src WHERE part = 1 GROUP BY k)"
+    )
+    assert sorted(map(repr, shown)) == await made.rows(batch)
+    completed(
+        await made.make("money-same", "money", "SELECT * FROM savepoint_state('money-saved', 'aggregate', 'kept')")
+    )
+    x = "CAST(v / 4 AS DECIMAL(6, 2))"
+    computed = (
+        f"SELECT k, count(*) AS n, named_struct('sum', sum({x}), 'count', count({x})) AS a, sum({x}) AS d, max({x}) AS b "
+        "FROM $.money_src WHERE part = 1 GROUP BY k"
+    )
+    completed(await made.make("money-computed", "money", computed))
+    as_double = computed.replace(f"'sum', sum({x})", f"'sum', CAST(sum({x}) AS DOUBLE)")
+    refused = await made.make("money-double", "money", as_double)
+    assert "column a.sum is decimal(16,2) in the state, and double in the query: CAST it" in str(refused.message)
+    whole = f"SELECT k, NULL, n, CAST(a AS DOUBLE), NULL, CAST(d AS DECIMAL(30, 2)), b, NULL FROM (SELECT k, {MONEY} FROM $.money_src GROUP BY k)"
+    for name in ("money-same", "money-computed"):
+        assert await made.go_on(name, "money") == await made.rows(whole)
 
 
 @pytest.mark.thorough

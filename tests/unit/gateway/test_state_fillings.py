@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part
+from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, Unscaled
 from sparksql.gateway.streaming.state_tables.filling import Filling, Given, MisfitError, Value, fillings
 
 STATE = Layout(
@@ -26,6 +26,23 @@ KEPT = (
     Given("n"),
     Given("city"),
 )
+
+
+def test_sums_of_decimals_without_their_scale_are_filled_from_decimals() -> None:
+    cents = Unscaled(6, 2)
+    state = Layout(
+        keys=(),
+        values=(
+            Part("total", (0,), Form.VALUE, "bigint", ("sum",), cents),
+            Part("mean", (1, 2), Form.AVERAGE, "double", ("sum", "count"), cents),
+        ),
+        is_told=True,
+    )
+    assert fillings(state, [Given("mean", ("count", "sum")), Given("total")]) == (
+        Filling("total", 1, value=Value.UNSCALED, unscaled=cents),
+        Filling("mean.sum", 0, 1, Value.UNSCALED, cents),
+        Filling("mean.count", 0, 0),
+    )
 
 
 def test_columns_are_found_by_their_names_in_any_order() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
 from sparksql.gateway.streaming.state.structure_nodes import Node
-from sparksql.gateway.streaming.state_tables.columns import Form, Kept, Layout, layout
+from sparksql.gateway.streaming.state_tables.columns import Form, Kept, Layout, Unscaled, layout
 from sparksql.gateway.streaming.state_tables.operators import SparkOperator, StateTable, state_tables
 
 from .descriptions import JOIN, OLD, TOTALS
@@ -105,6 +105,26 @@ def test_an_aggregate_is_given_as_what_it_is_if_that_is_known(
     assert found.is_told and [each.name for each in found.keys] == ["country", "city"]
     (value,) = found.values
     assert (value.name, value.form, value.places) == ("total", form, tuple(range(2, 2 + len(buffers))))
+
+
+@pytest.mark.parametrize(
+    ("function", "type", "buffers"),
+    [("Sum", "bigint", ("bigint",)), ("Average", "double", ("double", "bigint"))],
+)
+@pytest.mark.parametrize("argument", ["UnscaledValue", "Cast"])
+def test_decimals_are_unscaled_where_spark_sums_up_their_unscaled_values(
+    function: str, type: str, buffers: tuple[str, ...], argument: str
+) -> None:
+    described = aggregate(function, type, *buffers)
+    nodes: dict[str, Node] = {
+        **described.nodes,
+        "f": [function, {"child": {"ref": "u"}}],
+        "u": [argument, {"child": {"ref": "x"}}],
+        "x": ["Column", {"type": '"decimal(6,2)"'}],
+    }
+    (value,) = laid_out(replace(described, nodes=nodes), *buffers).values
+    assert value.unscaled == (Unscaled(6, 2) if argument == "UnscaledValue" else None)
+    assert (Unscaled(6, 2).sum_type, Unscaled(6, 2).mean_type) == ("decimal(16,2)", "decimal(10,6)")
 
 
 def test_keys_that_stand_among_the_values_are_taken_from_there() -> None:

@@ -2,25 +2,30 @@
 
 Spark keeps an aggregate in columns of its own: an average as a sum and a count. What can be told of these without Spark's
 function is told; others are given as they are kept, as a struct.
+
+Sums and averages of short decimals are kept without their scale, as a BIGINT and a DOUBLE (Spark's rule DecimalAggregates). They
+are given with it, in the types of the text.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from sparksql.gateway.sql.own_columns import in_words
 from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
+from sparksql.gateway.streaming.state.structure_nodes import Node
 from sparksql.gateway.streaming.state_tables.operators import StateTable
 
 # Functions whose first column is their value; a second one tells whether there is one, or is what it was chosen by.
 _FIRST_COLUMN = frozenset(
     {"Count", "Sum", "Max", "Min", "First", "Last", "MaxBy", "MinBy", "BitAndAgg", "BitOrAgg", "BitXorAgg"}
 )
-_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+_DECIMAL = re.compile(r'"?decimal\((\d+),(\d+)\)"?')
 
 
 class Form(Enum):
@@ -33,14 +38,36 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
+class Unscaled:
+    """Decimals of a precision and a scale whose sum is kept without the scale: 7.50 as 750."""
+
+    precision: int
+    scale: int
+
+    @property
+    def sum_type(self) -> str:
+        """Returns the type of their sum in the text."""
+        return f"decimal({self.precision + 10},{self.scale})"
+
+    @property
+    def mean_type(self) -> str:
+        """Returns the type of their average in the text."""
+        return f"decimal({self.precision + 4},{self.scale + 4})"
+
+
+@dataclass(frozen=True)
 class Part:
-    """A column to be given: `places` are those of the columns that it is kept in, `kept` their names. `type` is Spark's."""
+    """A column to be given: `places` are those of the columns that it is kept in, `kept` their names. `type` is Spark's.
+
+    `unscaled` are the decimals of which the first column is the sum, None where that has its scale.
+    """
 
     name: str
     places: tuple[int, ...]
     form: Form = Form.VALUE
     type: str = ""
     kept: tuple[str, ...] = ()
+    unscaled: Unscaled | None = None
 
 
 @dataclass(frozen=True)
@@ -83,10 +110,9 @@ def layout(
     key_types, value_types = [each.type for each in key], [each.type for each in value]
     of_keys = [column.type for column in told.keys]
     if told.kind == AGGREGATE and description.has_buffers:
-        forms = [
-            _form(each, column, as_kept=as_kept)
-            for each, column in zip(_functions(description, told), told.values, strict=True)
-        ]
+        functions = _functions(description, told)
+        parted = zip(functions, told.values, strict=True)
+        forms = [(_form(each.name, column, as_kept=as_kept), each.unscaled) for each, column in parted]
         buffers = [name for column in told.values for name in column.buffers]
         if key_types == of_keys and value_types == buffers:
             return _aggregation(told, forms, kept, keys, values)
@@ -102,17 +128,21 @@ def layout(
 
 
 def _aggregation(
-    told: StatefulOperator, forms: Sequence[Form], kept: Sequence[Kept], keys: Sequence[int], values: Sequence[int]
+    told: StatefulOperator,
+    forms: Sequence[tuple[Form, Unscaled | None]],
+    kept: Sequence[Kept],
+    keys: Sequence[int],
+    values: Sequence[int],
 ) -> Layout:
     names = iter(_unique([in_words(column.name) for column in (*told.keys, *told.values)]))
     of_keys = tuple(Part(next(names), (place,)) for place in keys)
     parts: list[Part] = []
     at = 0
-    for column, form in zip(told.values, forms, strict=True):
+    for column, (form, unscaled) in zip(told.values, forms, strict=True):
         places = tuple(values[at : at + len(column.buffers)])
         at += len(places)
         of_buffers = tuple(kept[place].name for place in places)
-        parts.append(Part(next(names), places, form, column.type, of_buffers))
+        parts.append(Part(next(names), places, form, column.type, of_buffers, unscaled))
     return Layout(of_keys, tuple(parts), is_told=True)
 
 
@@ -132,15 +162,37 @@ def _form(function: str, column: StateColumn, *, as_kept: bool) -> Form:
             return Form.AS_KEPT
 
 
-def _functions(description: Description, told: StatefulOperator) -> Sequence[str]:
-    """The names of Spark's classes of the functions of an aggregation, in the order of its state; empty where unknown."""
+@dataclass(frozen=True)
+class _Function:
+    """Spark's class of an aggregate function, and the decimals that it sums up without their scale."""
+
+    name: str = ""
+    unscaled: Unscaled | None = None
+
+
+def _functions(description: Description, told: StatefulOperator) -> Sequence[_Function]:
+    """The functions of an aggregation, in the order of its state; without names where they are unknown."""
+    nodes = description.nodes
     try:
-        _, fields = description.nodes[told.structure]
-        calls = [description.nodes[each["ref"]][1] for each in fields["functions"]]
-        found = [str(description.nodes[call["aggregateFunction"]["ref"]][0]) for call in calls]
+        _, fields = nodes[told.structure]
+        calls = [nodes[each["ref"]][1] for each in fields["functions"]]
+        found = [_function(nodes, *nodes[call["aggregateFunction"]["ref"]]) for call in calls]
     except (KeyError, TypeError, ValueError):
         found = []
-    return found if len(found) == len(told.values) else [""] * len(told.values)
+    return found if len(found) == len(told.values) else [_Function()] * len(told.values)
+
+
+def _function(nodes: Mapping[str, Node], name: str, fields: Mapping[str, Any]) -> _Function:
+    """The function of a node. Only Spark's rule makes UnscaledValue: no text can name it."""
+    if name not in ("Sum", "Average") or "child" not in fields:
+        return _Function(name)
+    kind, argument = nodes[fields["child"]["ref"]]
+    if kind != "UnscaledValue":
+        return _Function(name)
+    found = _DECIMAL.fullmatch(str(nodes[argument["child"]["ref"]][1]["type"]))
+    if found is None:
+        raise ValueError("an unscaled value is of no decimal")
+    return _Function(name, Unscaled(int(found[1]), int(found[2])))
 
 
 def _plain(names: Sequence[str], places: Sequence[int], kept: Sequence[Kept]) -> tuple[Part, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part
+from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, Unscaled
 
 _OF_ALL = {"operator", "key", "value"}  # the columns of a state that is read without the name of an operator
 
@@ -22,6 +22,7 @@ class Value(Enum):
     AS_GIVEN = auto()
     TOTAL = auto()  # of a sum whose emptiness is kept beside it: NULL as 0
     IS_EMPTY = auto()  # whether such a sum is NULL
+    UNSCALED = auto()  # a sum of decimals without its scale
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,14 @@ class Given:
 class Filling:
     """What a column of the state is filled with: a column of the query by its place, or a field of it.
 
-    `told` names it in messages.
+    `told` names it in messages; `unscaled` are the decimals of a sum that is kept without its scale.
     """
 
     told: str
     column: int
     field: int | None = None
     value: Value = Value.AS_GIVEN
+    unscaled: Unscaled | None = None
 
 
 def fillings(layout: Layout, given: Sequence[Given]) -> tuple[Filling, ...]:
@@ -83,6 +85,8 @@ def _check_names(wanted: Sequence[str], given: Sequence[str]) -> None:
 def _filled(part: Part, place: int, given: Given) -> list[Filling]:
     """What fills the columns that a key or an aggregate is kept in."""
     is_struct = given.fields is not None and part.form is Form.AS_KEPT
+    if part.unscaled is not None and len(part.places) == 1:
+        return [Filling(part.name, place, value=Value.UNSCALED, unscaled=part.unscaled)]
     if len(part.places) == 1 and not is_struct:
         return [Filling(part.name, place)]
     if given.fields is not None:
@@ -102,4 +106,7 @@ def _of_fields(part: Part, place: int, fields: Sequence[str]) -> list[Filling]:
         raise MisfitError(
             f"column {part.name} must be a STRUCT of {', '.join(part.kept)}, and it is one of {', '.join(fields)}"
         )
-    return [Filling(f"{part.name}.{name}", place, names.index(name.lower())) for name in part.kept]
+    found = [Filling(f"{part.name}.{name}", place, names.index(name.lower())) for name in part.kept]
+    if part.unscaled is not None:
+        found[0] = replace(found[0], value=Value.UNSCALED, unscaled=part.unscaled)
+    return found

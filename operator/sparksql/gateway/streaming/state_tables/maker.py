@@ -194,7 +194,7 @@ class StateMaker:
             raise _refused(str(misfit)) from misfit
         types = [each.dataType() for each in attributes]
         for filling, field in zip(filled, fields, strict=True):
-            self._check_type(filling, types, field)
+            self._check_type(session, filling, types, field)
         to_seq = self._driver.jvm.PythonUtils.toSeq
         named = frame.toDF(to_seq([f"g{place}" for place in range(len(attributes))]))
         expressions = [_expression(filling, types, field) for filling, field in zip(filled, fields, strict=True)]
@@ -203,15 +203,17 @@ class StateMaker:
         rows.check(to_seq, len(given.keys), [each.told for each in filled], [each.nullable for each in fields])
         return rows
 
-    def _check_type(self, filling: Filling, types: Sequence[Any], field: _Field) -> None:
+    def _check_type(self, session: JvmSession, filling: Filling, types: Sequence[Any], field: _Field) -> None:
         """Raises StatementError for a type whose values are not all those of the state's."""
         if filling.value is Value.IS_EMPTY:
             return
-        there = _type_of(filling, types)
+        there, wanted = _type_of(filling, types), field.type
+        if filling.unscaled is not None:
+            wanted = session.sessionState().sqlParser().parseDataType(filling.unscaled.sum_type)
         castable = scala_object(self._driver.jvm.org.apache.spark.sql.catalyst.expressions, "Cast")
-        if not _has_fields_of(there, field.type) or not castable.canUpCast(there, field.type):
+        if not _has_fields_of(there, wanted) or not castable.canUpCast(there, wanted):
             raise _refused(
-                f"column {filling.told} is {field.type.simpleString()} in the state, and {there.simpleString()} in the query: CAST it"
+                f"column {filling.told} is {wanted.simpleString()} in the state, and {there.simpleString()} in the query: CAST it"
             )
 
 
@@ -290,6 +292,10 @@ def _expression(filling: Filling, types: Sequence[Any], field: _Field) -> str:
             return f"CAST(coalesce({name}, 0) AS {field.sql})"
         case Value.IS_EMPTY:
             return f"({name} IS NULL)"
+        case Value.UNSCALED:
+            assert filling.unscaled is not None
+            sum_type, scale = filling.unscaled.sum_type, filling.unscaled.scale
+            return f"CAST(CAST({name} AS {sum_type}) * CAST('1E{scale}' AS DECIMAL({scale + 1},0)) AS {field.sql})"
 
 
 def _refused(message: str) -> StatementError:

@@ -23,7 +23,7 @@ from sparksql.gateway.streaming.rewriting.spark_state import columns_by_place, r
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state_tables.call import StateCall, location_of, read_call
 from sparksql.gateway.streaming.state_tables.checkpoint import described, kept_columns, noted_operators
-from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, layout
+from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, Unscaled, layout
 from sparksql.gateway.streaming.state_tables.operators import StateTable, state_tables
 from sparksql.gateway.windowing.calls import KEPT_AS_TEXT
 from sparksql.gateway.windowing.expressions import cast, project
@@ -183,7 +183,9 @@ class _Reader:
         given = layout(table, self._description, *kept_columns(state), as_kept=self._as_kept)
         of_key, of_value = columns_by_place(jvm, state)
         columns = [*of_key, *of_value]
-        averages = [self._average(each, columns) for each in given.values if each.form is Form.AVERAGE]
+        averages = [
+            self._average(each, columns) for each in given.values if each.form is Form.AVERAGE and each.unscaled is None
+        ]
         named = [alias(jvm, column, f"c{place}") for place, column in enumerate(columns)]
         literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal
         operator = literal.create(table.name, jvm.org.apache.spark.sql.types.DataTypes.StringType)
@@ -231,6 +233,8 @@ def _quoted(name: str) -> str:
 
 
 def _expression(part: Part) -> str:
+    if part.unscaled is not None:
+        return _scaled(part, part.unscaled)
     match part.form:
         case Form.VALUE:
             return f"c{part.places[0]}"
@@ -242,3 +246,20 @@ def _expression(part: Part) -> str:
             return f"IF(c{count} = 0, NULL, a{total})"
         case Form.AS_KEPT:
             return f"struct({', '.join(f'c{place} AS {_quoted(name)}' for place, name in zip(part.places, part.kept, strict=True))})"
+
+
+def _scaled(part: Part, decimals: Unscaled) -> str:
+    """A sum or an average of decimals whose scale is not kept, as Spark gives it back to them."""
+    if part.form is Form.VALUE:
+        return _sum_of(f"c{part.places[0]}", decimals)
+    total, count = (f"c{place}" for place in part.places)
+    if part.form is Form.AVERAGE:
+        mean = f"({total} / CAST({count} AS DOUBLE)) / {10**decimals.scale}D"
+        return f"IF({count} = 0, NULL, CAST({mean} AS {decimals.mean_type}))"
+    names = map(_quoted, part.kept)
+    return f"struct({_sum_of(total, decimals)} AS {next(names)}, {count} AS {next(names)})"
+
+
+def _sum_of(column: str, decimals: Unscaled) -> str:
+    scale = f"CAST('1E-{decimals.scale}' AS DECIMAL({decimals.scale + 1},{decimals.scale}))"
+    return f"CAST(CAST({column} AS DECIMAL({decimals.precision + 10},0)) * {scale} AS {decimals.sum_type})"
