@@ -257,7 +257,7 @@ def _holder(request: web.Request) -> Holder:
     """Returns whose share of the budget a request takes from: clients leave the operator room."""
     if request.path in _OPEN_PATHS:
         return None
-    if OWN_PATHS.fullmatch(request.path):
+    if not is_for_clients(read_target(request.raw_path).segments):
         return _Shared.OPERATOR
     return Caller(current.get().user)
 
