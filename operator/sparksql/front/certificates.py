@@ -21,8 +21,12 @@ class Certificates:
         self.context.load_cert_chain(self._certificate, self._key)
 
     def credentials(self) -> Any:
-        """Returns gRPC's TLS, which looks for a new pair with each handshake."""
-        return grpc.dynamic_ssl_server_credentials(self._configuration(), self._configuration)
+        """Returns gRPC's TLS with the pair that is used now, for a server that is made anew when there is another one.
+
+        gRPC's own way to change a pair ends the process when handshakes are broken off: it gives something back twice.
+        """
+        certificate, key = self._read
+        return grpc.ssl_server_credentials(((key, certificate),))
 
     def refresh(self) -> bool:
         """Takes a new pair for new connections, and tells whether there was one; a half-written one is left for next time."""
@@ -35,10 +39,6 @@ class Certificates:
             return False
         self._read = found
         return True
-
-    def _configuration(self) -> Any:
-        certificate, key = self._read
-        return grpc.ssl_server_certificate_configuration(((key, certificate),))
 
     def _pair(self) -> tuple[bytes, bytes]:
         return self._certificate.read_bytes(), self._key.read_bytes()

@@ -43,6 +43,7 @@ from sparksql.wire.front import SESSION_HEADER, USER_HEADER, written_user
 log = logging.getLogger(__name__)
 
 IDLE_CHANNEL_SECONDS = 300.0
+RENEWED_SECONDS = 3600.0
 READ_SECONDS = 150.0  # of a message; the wait for its turn to be large counts in
 _SPARE_CONNECTIONS = 64  # that end while others begin
 _SESSION_ID_BYTES = 64
@@ -141,9 +142,22 @@ class ConnectFront:
         # Of the kind that reads nothing before its handler does.
         self._methods = {path(name): grpc.stream_stream_rpc_method_handler(self._handler(name)) for name in METHODS}
         self._server: Any = None
+        self._stopping: set[asyncio.Task[Any]] = set()
 
     async def listen(self, address: str, port: int, credentials: Any) -> int:
         """Begins to listen, without `credentials` speaking no TLS, and returns the port. Raises OSError when it is taken."""
+        return await self._gate.listen(address, port, await self._start(credentials))
+
+    async def renew(self, credentials: Any) -> None:
+        """Serves new connections with another certificate; calls under way have an hour, and then their clients come again."""
+        before = self._server
+        self._gate.lead_to(await self._start(credentials))
+        task = asyncio.create_task(before.stop(RENEWED_SECONDS))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    async def _start(self, credentials: Any) -> int:
+        """Starts a server on loopback and returns its port."""
         options = server_options(self._slots.most + self._slots.strangers + _SPARE_CONNECTIONS)
         most = MAX_RPCS + UNKNOWN_CALLS * self._slots.strangers
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
@@ -157,11 +171,13 @@ class ConnectFront:
         except RuntimeError as failed:
             raise OSError(f"Connect cannot listen on {where}: {failed}") from None
         await self._server.start()
-        return await self._gate.listen(address, port, inner)
+        return inner
 
     async def close(self, seconds: float) -> None:
         """Takes no new request; those under way may end within so many seconds."""
         self._gate.close()
+        for task in self._stopping:
+            task.cancel()
         if self._server is not None:
             await self._server.stop(seconds)
         await self._channels.close()

@@ -184,6 +184,7 @@ class Front:
             await asyncio.sleep(REFRESH_SECONDS)
             await connect.tidy()
             if certificates is not None and certificates.refresh():
+                await connect.renew(certificates.credentials())
                 log.info("a new certificate is used")
 
     @contextlib.asynccontextmanager

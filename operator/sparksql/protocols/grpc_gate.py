@@ -39,6 +39,10 @@ class GrpcGate:
         self._server = await open_gate(self._slots, self._enter, address, port, None)
         return port_of(self._server)
 
+    def lead_to(self, inner_port: int) -> None:
+        """Passes new connections on to another server."""
+        self._inner_port = inner_port
+
     def close(self) -> None:
         """Takes no new connection; those that are there end with the server's."""
         if self._server is not None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from sparksql.front.model import FrontError, Refusal, SessionKey, Target, User
 from sparksql.front.naming import Asked
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
-from sparksql.kube.tls import ssl_context
+from sparksql.kube.tls import self_signed, ssl_context
 from sparksql.protocols import passages
 from sparksql.protocols.budget import CALLS, Budget, Share
 from sparksql.protocols.slots import SlotLimits, Slots
@@ -104,16 +105,18 @@ class Running:
     front: ConnectFront
 
     @asynccontextmanager
-    async def channel(self, *options: tuple[str, Any], port: int | None = None) -> AsyncIterator[grpc.aio.Channel]:
+    async def channel(
+        self, *options: tuple[str, Any], port: int | None = None, certificate: str = CERTIFICATE
+    ) -> AsyncIterator[grpc.aio.Channel]:
         own = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1), *options)
-        credentials = grpc.ssl_channel_credentials(CERTIFICATE.encode())
+        credentials = grpc.ssl_channel_credentials(certificate.encode())
         async with grpc.aio.secure_channel(f"localhost:{port or self.port}", credentials, options=own) as channel:
             yield channel
 
 
-def certificates_in(folder: Path) -> Certificates:
-    (folder / "tls.crt").write_text(CERTIFICATE)
-    (folder / "tls.key").write_text(CERTIFICATE_KEY)
+def certificates_in(folder: Path, certificate: str = CERTIFICATE, key: str = CERTIFICATE_KEY) -> Certificates:
+    (folder / "tls.crt").write_text(certificate)
+    (folder / "tls.key").write_text(key)
     return Certificates(folder)
 
 
@@ -291,6 +294,31 @@ async def test_a_turn_that_is_not_used_ends_with_its_connection(monkeypatch: pyt
             await upload(stalls(), metadata=authorization(TOKEN), timeout=60)
         opened.driver.hold.set()
         assert await asked(other, SESSION_ID + bytes(2 * MIB), token=OTHER_TOKEN) == b"%d" % (2 * MIB + 5)
+
+
+async def test_a_new_certificate_is_for_new_connections_and_calls_under_way_go_on(
+    opened: Running, tmp_path: Path
+) -> None:
+    certificate, key = self_signed(("localhost",), datetime.now(UTC))
+    async with opened.channel() as channel:
+        held = asyncio.create_task(asked(channel, SESSION_ID + b"hold"))
+        async with asyncio.timeout(60):
+            while not opened.driver.sizes:
+                await asyncio.sleep(0.01)
+        renewed = certificates_in(tmp_path, certificate, key)
+        await opened.front.renew(renewed.credentials())
+        async with opened.channel(certificate=certificate) as other:
+            assert await asked(other, token=OTHER_TOKEN) == b"5"
+        opened.driver.hold.set()
+        assert await held == b"9"
+
+
+async def test_handshakes_that_are_broken_off_do_not_end_the_process(opened: Running) -> None:
+    for _ in range(300):
+        _, writer = await asyncio.open_connection("127.0.0.1", opened.port)
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+    async with opened.channel() as channel:
+        assert await asked(channel) == b"5"
 
 
 async def test_a_call_past_the_gate_is_refused(opened: Running) -> None:
