@@ -45,7 +45,7 @@ class FrontConfig(BaseModel):
     tls_directory: Path | None = Path("/etc/spark-sql-front/tls")
     review_seconds: float = Field(10.0, gt=0, le=60)
     hold_seconds: float = Field(180.0, gt=0, le=3600)
-    max_connections: int = Field(2000, ge=1, le=100_000)
+    max_connections: int = Field(1000, ge=1, le=100_000)
     drain_seconds: float = Field(20.0, ge=0)
 
 

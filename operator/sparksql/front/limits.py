@@ -17,7 +17,7 @@ class FrontLimits:
     on; their bytes are of the budget.
     """
 
-    connections: int = 2000
+    connections: int = 1000
     hold_seconds: float = 180.0
     connect_hold_seconds: float = 20.0
     negotiation_seconds: float = 10.0

@@ -140,7 +140,7 @@ class Lease:
         self.shrink(self.amount)
 
 
-BYTES = Share(most=48 << 20, each=12 << 20, unknown=4 << 20, spared=8 << 20, modest=512 << 10)
+BYTES = Share(most=32 << 20, each=12 << 20, unknown=4 << 20, spared=8 << 20, modest=512 << 10)
 """A body has 8 MiB at most; `tests/unit/front/test_worst_case.py` adds up what the front may hold."""
 CALLS = Share(most=1_000, each=200, unknown=256, spared=200, modest=20)
 

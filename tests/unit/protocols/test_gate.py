@@ -76,7 +76,7 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.parametrize("secured", [True, False])
-async def test_what_a_client_sends_reaches_the_protocol_whole(tls: ssl.SSLContext, secured: bool) -> None:
+async def test_bytes_of_a_client_reach_the_protocol_whole(tls: ssl.SSLContext, secured: bool) -> None:
     slots = Slots(SlotLimits(10, 10, 10))
     async with opened(slots, Tls(tls) if secured else None) as port:
         text = bytes(range(256)) * 2_000

@@ -1,0 +1,203 @@
+"""The front in a process of its own while each of its bounds is full: it stays within its memory and serves another user."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import grpc
+import pytest
+from aiohttp import web
+
+from sparksql.front.certificates import Certificates
+from sparksql.gateway.frontends.thrift.server import ConnectionLimits, ThriftServer
+from sparksql.gateway.sessions.callers import Callers
+from sparksql.gateway.sessions.service import SessionService
+from sparksql.kube.tls import self_signed, ssl_context
+from sparksql.protocols.hiveserver2 import messages as m
+from tests.attack import fill
+from tests.attack.fill import At
+from tests.attack.front_process import FRONT_TOKEN
+from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client
+from tests.unit.gateway.thrift.thrift_fakes import FakeService
+
+LIMIT_BYTES = 512 << 20  # of the chart
+SERVED_SECONDS = 5.0  # 2 on a machine that does nothing else
+GOOD, NO_RIGHT, WRONG = "user-ada", "user-mallory", "wrong"
+MIB = 1 << 20
+CERTIFICATE, KEY = self_signed(("localhost",), datetime.now(UTC))
+
+
+@dataclass
+class Ports:
+    rest: At
+    thrift: At
+    connect: At
+
+
+@dataclass
+class Front:
+    pid: int
+    ports: Ports
+    peak: int = 0
+    slowest: dict[str, float] = field(default_factory=dict)
+
+    def sample(self) -> None:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        self.peak = max(self.peak, pages * resource.getpagesize())
+
+    async def serves(self) -> None:
+        """Another user's request by each protocol."""
+        for name, ask in (("rest", self._rest), ("thrift", self._thrift), ("connect", self._connect)):
+            began = time.monotonic()
+            async with asyncio.timeout(30):
+                await ask()
+            self.slowest[name] = max(self.slowest.get(name, 0), time.monotonic() - began)
+            self.sample()
+
+    async def _rest(self) -> None:
+        headers = {"Authorization": f"Bearer {GOOD}"}
+        url = f"https://localhost:{self.ports.rest.port}/v3/sessions"
+        tls = ssl_context(CERTIFICATE)
+        async with aiohttp.ClientSession() as http, http.post(url, ssl=tls, headers=headers, json={}) as answer:
+            assert answer.status == 200, await answer.text()
+
+    async def _thrift(self) -> None:
+        client = Client(*await self.ports.thrift.open())
+        try:
+            assert await client.log_in(GOOD) == (COMPLETE, "")
+            opened = await client.call("OpenSession", m.TOpenSessionReq(9, ""), m.TOpenSessionResp)
+            assert opened.status.status_code == 0
+        finally:
+            client.writer.transport.abort()
+
+    async def _connect(self) -> None:
+        async with fill.channel(self.ports.connect) as channel:
+            call = channel.unary_unary(fill.CONFIG)
+            assert await call(b"\n\x01a", metadata=(("authorization", f"Bearer {GOOD}"),), timeout=30) == b"answer"
+
+
+class ConnectDriver:
+    def service(self, _: Any) -> Any:
+        async def answer(_: Any, context: Any) -> None:
+            while await context.read() is not grpc.aio.EOF:
+                pass
+            await context.write(b"answer")
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+
+@asynccontextmanager
+async def drivers(certificates: Certificates) -> AsyncIterator[tuple[int, int, int]]:
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        return web.json_response({"sessionHandle": "a"})
+
+    app = web.Application(client_max_size=64 * MIB)
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
+    service = cast(SessionService, FakeService())
+    thrift = ThriftServer(service, Callers("session-token", FRONT_TOKEN), ConnectionLimits())
+    await thrift.listen("127.0.0.1", 0, certificates.context)
+    server = grpc.aio.server(options=(("grpc.max_receive_message_length", -1),))
+    server.add_generic_rpc_handlers((cast(Any, ConnectDriver()),))
+    connect = server.add_secure_port("127.0.0.1:0", certificates.credentials())
+    await server.start()
+    try:
+        yield runner.addresses[0][1], thrift.port, connect
+    finally:
+        await server.stop(0)
+        await thrift.close()
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    (tmp_path / "tls.crt").write_text(CERTIFICATE)
+    (tmp_path / "tls.key").write_text(KEY)
+    async with drivers(Certificates(tmp_path)) as ports:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.attack.front_process", str(tmp_path), *map(str, ports),
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            own = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
+            made = Front(process.pid, Ports(**{name: At("127.0.0.1", port, CERTIFICATE) for name, port in own.items()}))
+            await made.serves()  # the first use loads code
+            made.slowest.clear()
+            yield made
+        finally:
+            process.kill()
+            await process.wait()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def attack(name: str, ports: Ports) -> AbstractAsyncContextManager[int]:
+    match name:
+        case "half-open handshakes":
+            return fill.half_open(ports.rest, 2_500)
+        case "half-open handshakes of HiveServer2":
+            return fill.half_open(ports.thrift, 2_500)
+        case "half-open handshakes of Connect":
+            return fill.half_open(ports.connect, 2_500)
+        case "silent connections":
+            return fill.silent(ports.rest, 600)
+        case "silent connections of Connect":
+            return fill.silent(ports.connect, 600)
+        case "bodies of a user without a right":
+            return fill.unfinished_bodies(ports.rest, NO_RIGHT, 120, 8 * MIB)
+        case "logins without a session":
+            return fill.idle_logins(ports.thrift, NO_RIGHT, 600)
+        case "frames of a user without a right":
+            return fill.unfinished_frames(ports.thrift, NO_RIGHT, 120, 8 * MIB)
+        case "messages with a wrong token":
+            return fill.large_messages(ports.connect, WRONG, 16, 70 * MIB)
+        case "messages of a user without a right":
+            return fill.large_messages(ports.connect, NO_RIGHT, 16, 70 * MIB)
+        case "messages of a user with the right":
+            return fill.large_messages(ports.connect, "user-eve", 6, 70 * MIB)
+        case "packed messages":
+            return fill.large_messages(ports.connect, "user-eve", 16, 70 * MIB, grpc.Compression.Gzip)
+        case "open calls of a user without a right":
+            return fill.open_calls(ports.connect, NO_RIGHT, 11, 200)
+        case "open calls":
+            return fill.open_calls(ports.connect, "user-eve", 11, 200)
+        case _:
+            raise AssertionError(name)
+
+
+ATTACKS = [
+    "half-open handshakes", "half-open handshakes of HiveServer2", "half-open handshakes of Connect", "silent connections",
+    "silent connections of Connect", "bodies of a user without a right", "logins without a session",
+    "frames of a user without a right", "messages with a wrong token", "messages of a user without a right",
+    "messages of a user with the right", "packed messages", "open calls of a user without a right", "open calls",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_the_front_stays_within_its_memory_and_serves_another_user(front: Front, name: str) -> None:
+    base = front.peak
+    async with attack(name, front.ports) as held:
+        for _ in range(3):
+            front.sample()
+            await front.serves()
+            await asyncio.sleep(0.2)
+    seen = {each: round(seconds, 2) for each, seconds in front.slowest.items()}
+    print(f"\n{name}: {held} held, {base >> 20} -> {front.peak >> 20} MiB, {seen}")
+    assert front.peak < LIMIT_BYTES
+    assert max(front.slowest.values()) < SERVED_SECONDS, seen
