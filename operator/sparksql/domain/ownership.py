@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparksql.api import names
-
 Object = Mapping[str, Any]
 
-SESSION_OWNER, CLASS_OWNER, SAVEPOINT_OWNER, POD_OWNER = "SqlSession", "SqlSessionClass", "SqlSavepoint", "Pod"
+SESSION_OWNER, CLASS_OWNER, STATEMENT_OWNER, POD_OWNER = "SqlSession", "SqlSessionClass", "SqlStatement", "Pod"
 
 
 def owned_by(obj: Object, kind: str, uid: str) -> bool:
@@ -24,10 +22,10 @@ def owned_by(obj: Object, kind: str, uid: str) -> bool:
     return bool(uid) and referred == [(kind, uid, True)]
 
 
-def is_child_of(obj: Object, kind: str, uid: str) -> bool:
-    """Tells whether an object is as the operator makes children of this owner: owned by it alone, and labelled as managed."""
-    labels = obj["metadata"].get("labels") or {}
-    return owned_by(obj, kind, uid) and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
+def goes_with(obj: Object, kind: str, uid: str) -> bool:
+    """Tells whether an object refers to this owner and to no other, so that it is deleted with it; it need not control it."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return bool(uid) and [(each.get("kind"), each.get("uid")) for each in owners] == [(kind, uid)]
 
 
 def owner_uid(obj: Object, kind: str) -> str | None:

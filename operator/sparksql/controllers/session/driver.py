@@ -8,7 +8,7 @@ import secrets
 from dataclasses import replace
 from typing import Any
 
-from sparksql.api.names import child_base, executor_secret_name, gateway_server_name, pool_member_name
+from sparksql.api.names import child_base, driver_pod_name, executor_secret_name, gateway_server_name, pool_member_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
@@ -19,6 +19,7 @@ from sparksql.controllers.session.kept_state import KeptStates
 from sparksql.controllers.session.pods import is_driver
 from sparksql.controllers.session.pools import PoolDrivers
 from sparksql.controllers.start_failures import violation_of
+from sparksql.domain.ownership import POD_OWNER, SESSION_OWNER, goes_with, owned_by
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.violation import Violation
@@ -26,7 +27,6 @@ from sparksql.drivers.client import Address
 from sparksql.kube.builders.driver import driver_pod
 from sparksql.kube.builders.driver_config import driver_config
 from sparksql.kube.builders.executor import executor_template
-from sparksql.kube.builders.metadata import belongs_to
 from sparksql.kube.builders.network import network_policy
 from sparksql.kube.builders.session import executor_secret, secret, service
 from sparksql.kube.builders.warm import INCARNATION
@@ -147,7 +147,7 @@ class SessionChildren:
             return None
         data = secret.get("data") or {}
         token, cert = _decoded(data, wire.TOKEN_FILE), _decoded(data, wire.TLS_CERT_FILE)
-        if not belongs_to(secret, metadata.uid) or not token or not cert:
+        if not owned_by(secret, SESSION_OWNER, metadata.uid) or not token or not cert:
             return None
         server = gateway_server_name(metadata.name, metadata.uid, metadata.namespace)
         return Address(pod_uid, host, wire.GATEWAY_PORT, server, token, ssl_context(cert))
@@ -245,8 +245,18 @@ class SessionChildren:
             await self._context.client.create(SECRETS, built.namespace, body)
         except AlreadyExists:
             existing = await self._context.client.get(SECRETS, built.namespace, body["metadata"]["name"])
-            if not _is_handed_over(existing):
+            if not await self._is_handed_over(existing, built, incarnation):
                 _refuse_foreign(existing, built.uid)
+
+    async def _is_handed_over(self, secret: Object, built: EffectiveSession, incarnation: int) -> bool:
+        """Whether an executors' Secret is the driver pod's, which is there and is the session's."""
+        try:
+            pod = await self._context.client.get(
+                PODS, built.namespace, driver_pod_name(built.name, built.uid, incarnation)
+            )
+        except NotFound:
+            return False
+        return owned_by(pod, SESSION_OWNER, built.uid) and goes_with(secret, POD_OWNER, pod["metadata"]["uid"])
 
     async def _hand_over_executor_secret(self, built: EffectiveSession, pod: Object) -> None:
         """Makes the pod its owner, so that it goes with the incarnation. Before the pod it had to be there for it to start."""
@@ -286,19 +296,13 @@ class SessionChildren:
         return existing
 
 
-def _is_handed_over(secret: Object) -> bool:
-    """Whether an executors' Secret belongs to the driver pod that it is named after."""
-    owners = secret["metadata"].get("ownerReferences", ())
-    return any(o.get("kind") == "Pod" and executor_secret_name(o["name"]) == secret["metadata"]["name"] for o in owners)
-
-
 def _refuse(violation: Violation | None) -> None:
     if violation is not None:
         raise _StartBlockedError(violation)
 
 
 def _refuse_foreign(obj: Object, uid: str) -> None:
-    if not belongs_to(obj, uid):
+    if not owned_by(obj, SESSION_OWNER, uid):
         name, kind = obj["metadata"]["name"], obj.get("kind", "object")
         raise _StartBlockedError(
             Violation(Reason.CHILD_CONFLICT, f"{kind} {name} exists and is not this session's; delete or rename it")

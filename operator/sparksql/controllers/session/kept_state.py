@@ -13,9 +13,9 @@ from sparksql.api.names import LABEL_INCARNATION, state_secret_name
 from sparksql.api.session import KeptState, SqlSession
 from sparksql.cache.indexes import SESSION
 from sparksql.controllers.context import ControllerContext
+from sparksql.domain.ownership import SESSION_OWNER, owned_by
 from sparksql.drivers.client import GatewayUnreachable
 from sparksql.engine.key import Key, log_extra
-from sparksql.kube.builders.metadata import belongs_to
 from sparksql.kube.builders.session import STATE_FILE, state_secret
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import SECRETS
@@ -49,7 +49,7 @@ class KeptStates:
 
     async def _is_foreign(self, namespace: str, name: str, session_uid: str) -> bool:
         try:
-            return not belongs_to(await self._context.client.get(SECRETS, namespace, name), session_uid)
+            return not owned_by(await self._context.client.get(SECRETS, namespace, name), SESSION_OWNER, session_uid)
         except NotFound:
             return False
 
@@ -64,7 +64,7 @@ class KeptStates:
         except NotFound:
             return SessionState()
         labels, data = secret["metadata"].get("labels") or {}, secret.get("data") or {}
-        if not belongs_to(secret, metadata.uid) or labels.get(LABEL_INCARNATION) != str(kept.incarnation):
+        if not owned_by(secret, SESSION_OWNER, metadata.uid) or labels.get(LABEL_INCARNATION) != str(kept.incarnation):
             return SessionState()
         try:
             return SessionState.model_validate_json(base64.b64decode(data.get(STATE_FILE, "")))

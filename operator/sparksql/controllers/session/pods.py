@@ -9,8 +9,8 @@ from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.cache.indexes import POD
 from sparksql.cache.pod_ends import DRIVER_CONTAINER
 from sparksql.controllers.context import ControllerContext
+from sparksql.domain.ownership import SESSION_OWNER, owned_by, owner_uid
 from sparksql.domain.session.snapshot import PodFacts, has_outlived
-from sparksql.kube.builders.metadata import belongs_to
 
 Object = dict[str, Any]
 
@@ -48,13 +48,12 @@ def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
     under the name is none, and neither is one of a pool that another session was faster to take.
     """
     if uid is None:
-        return belongs_to(pod, session_uid)
+        return owned_by(pod, SESSION_OWNER, session_uid)
     return bool(pod["metadata"]["uid"] == uid) and not (session_uid and _is_anothers(pod, session_uid))
 
 
 def _is_anothers(pod: Object, session_uid: str) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(owner.get("kind") == "SqlSession" and owner.get("uid") != session_uid for owner in owners)
+    return owner_uid(pod, SESSION_OWNER) not in (None, session_uid)
 
 
 async def read_pod(

@@ -22,6 +22,7 @@ from sparksql.controllers.statement.gather import StatementGatherer
 from sparksql.controllers.statement.questions import Questions
 from sparksql.controllers.statement.refusals import Refusals
 from sparksql.domain.event import Event
+from sparksql.domain.ownership import STATEMENT_OWNER, owned_by
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import (
     Ask,
@@ -189,8 +190,7 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         if obj is None:
             return
         metadata = session_of(obj).metadata
-        is_owned = any(reference.uid == owner.uid for reference in metadata.owner_references)
-        if not is_owned or metadata.is_deleting:
+        if not owned_by(obj, STATEMENT_OWNER, owner.uid) or metadata.is_deleting:
             return
         try:
             await self._context.client.delete(SESSIONS, metadata.namespace, metadata.name, uid=metadata.uid)

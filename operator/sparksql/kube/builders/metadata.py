@@ -52,15 +52,6 @@ def child(session: SessionIdentity, api_version: str, kind: str, **content: Any)
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
-def belongs_to(obj: Mapping[str, Any], session_uid: str) -> bool:
-    """Tells whether an object is the session's child: it has this one owner, as its controller, and no other.
-
-    Whoever may make objects may name any owner; only one that `owned` would have made is taken for ours.
-    """
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return [(o.get("kind"), o.get("uid"), o.get("controller")) for o in owners] == [("SqlSession", session_uid, True)]
-
-
 def owned(session: SessionIdentity, name: str, with_labels: Mapping[str, str]) -> dict[str, Any]:
     """Metadata of an object that the session owns."""
     return {
