@@ -210,9 +210,9 @@ def _typed_name(before: Sequence[CursorToken], cursor: int) -> tuple[list[Cursor
         dot = remaining.pop()
         if not remaining or not remaining[-1].is_name or remaining[-1].end != dot.start:
             return None
-        qualifier.insert(0, remaining.pop())
-        begin = qualifier[0].start
-    return qualifier, partial
+        qualifier.append(remaining.pop())
+        begin = qualifier[-1].start
+    return qualifier[::-1], partial
 
 
 _RELATION_WORDS = frozenset({"FROM", "JOIN", "INTO", "TABLE", "OVERWRITE", "UPDATE", "VIEW"})
@@ -231,7 +231,7 @@ def _place(context: Sequence[CursorToken]) -> CursorPlace:
     """What can stand after these tokens."""
     words = [token.upper for token in context]
     while words[-1:] == ["EXISTS"] and "IF" in words[-3:-1]:  # DROP TABLE IF EXISTS name
-        del words[len(words) - 1 - words[::-1].index("IF") :]
+        del words[-2 if words[-2] == "IF" else -3 :]
     if not words:
         return CursorPlace.KEYWORD
     last = words[-1]

@@ -51,7 +51,9 @@ _TAILS = (
     "JVM stacktrace:",
 )
 # What `AnalysisException.getSimpleMessage` puts behind a message, the position only if there is one, and what parsers write.
-_PLACE = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?\s*$|;\s*line \d+\s*$")
+# Looked for in so many last characters: a message may hold what a statement has computed.
+_PLACE = re.compile(r"(?P<line>line \d{1,10})\Z|\(?line \d{1,10},? pos(?:ition)? \d{1,10}\)?\Z")
+_PLACE_CHARS = 64
 
 
 class StatementError(Exception):
@@ -240,7 +242,18 @@ def clean_message(message: str) -> str:
     text = message.strip()
     for tail in _TAILS:
         text = text.split(tail, 1)[0]
-    return _PLACE.sub("", text).strip()
+    return _without_place(text.rstrip()).strip()
+
+
+def _without_place(text: str) -> str:
+    """A text without the place at its end, and without the mark that joins the place to it."""
+    found = _PLACE.search(text, max(0, len(text) - _PLACE_CHARS))
+    if found is None:
+        return text
+    before = text[: found.start()].rstrip()
+    if found["line"] is None:
+        return before[:-1] if before.endswith((";", ",")) else before
+    return before[:-1] if before.endswith(";") else text
 
 
 def condition_of(exception: BaseException) -> str | None:
@@ -270,8 +283,13 @@ def bounded(error: OperationError) -> OperationError:
 
     These are named only here, behind `masked`, which finds secret values as they are.
     """
-    fragment = error.fragment and visible(error.fragment)[:MAX_FRAGMENT_CHARS]
-    return error.model_copy(update={"message": visible(error.message)[:MAX_MESSAGE_CHARS], "fragment": fragment})
+    fragment = error.fragment and _visible_start(error.fragment, MAX_FRAGMENT_CHARS)
+    return error.model_copy(update={"message": _visible_start(error.message, MAX_MESSAGE_CHARS), "fragment": fragment})
+
+
+def _visible_start(text: str, most: int) -> str:
+    """The first characters of a text, at most so many. A named one takes more, so that no later one is looked at."""
+    return visible(text[:most])[:most]
 
 
 def visible(text: str) -> str:

@@ -82,20 +82,25 @@ def with_edits(text: str, edits: Iterable[Edit]) -> Edited:
 
 
 def window_edits(words: Sequence[Word]) -> list[Edit]:
-    """Returns what makes calls of window table functions ones that Spark parses."""
+    """Returns what makes calls of window table functions ones that Spark parses.
+
+    A call has one TABLE and one PARTITION BY: what follows them is looked at once, however often they are repeated.
+    """
     found: list[Edit] = []
-    in_call: list[bool] = []  # of each open parenthesis: whether it holds the arguments of a window table function
+    expected: list[set[str]] = []  # of each open parenthesis: what is to come of a window table function's arguments
     for index, word in enumerate(words):
         match word.text:
             case "(":
-                in_call.append(_is_call(words, index - 1))
-            case ")" if in_call:
-                in_call.pop()
-            case "TABLE" if in_call and in_call[-1]:
+                expected.append({"TABLE", "PARTITION"} if _is_call(words, index - 1) else set())
+            case ")" if expected:
+                expected.pop()
+            case "TABLE" if expected and "TABLE" in expected[-1]:
+                expected[-1].remove("TABLE")
                 found += _of_table(words, index)
             case "TABLE" if _text(words, index + 1) == "(" and _is_call(words, index + 2):
                 found.append(Edit(word.start, word.end, " " * len(word.text)))
-            case "PARTITION" if in_call and in_call[-1] and _text(words, index + 1) == "BY":
+            case "PARTITION" if expected and "PARTITION" in expected[-1] and _text(words, index + 1) == "BY":
+                expected[-1].remove("PARTITION")
                 found += _of_partition(words, index + 2)
     return found
 
