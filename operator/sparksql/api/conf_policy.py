@@ -202,8 +202,18 @@ def normalise(key: str) -> str:
 
 def matches(key: str, pattern: str) -> bool:
     """Tells whether a key matches a pattern in which `*` stands for any characters and everything else for itself."""
-    expression = ".*".join(re.escape(part) for part in normalise(pattern).split("*"))
-    return re.fullmatch(expression, normalise(key)) is not None
+    first, *others = normalise(pattern).split("*")
+    name = normalise(key)
+    if not others:
+        return name == first
+    *middle, last = others
+    at = len(first)
+    for part in middle:  # where one occurs first leaves the most to those behind it
+        found = name.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return name.startswith(first) and name.endswith(last) and len(name) - len(last) >= at
 
 
 def is_reviewed(key: str) -> bool:

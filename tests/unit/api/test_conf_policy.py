@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from sparksql.api.conf_policy import (
     is_allowed,
     is_denied,
     is_reviewed,
+    matches,
     normalise,
     redacted,
     similar_key,
@@ -204,3 +207,9 @@ def test_no_reviewed_key_is_denied() -> None:
 def test_no_pattern_gives_a_denied_key(key: str, hadoop: bool, pattern: str) -> None:
     asked = f"spark.hadoop.{key}" if hadoop and not key.startswith("spark.") else key
     assert not is_allowed(asked, [pattern.format(asked)])
+
+
+@given(key=st.text(st.sampled_from("ab.")), pattern=st.text(st.sampled_from("ab.*"), max_size=8))
+def test_star_in_a_pattern_stands_for_any_characters(key: str, pattern: str) -> None:
+    expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), key) is not None
+    assert matches(key, pattern) is expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from dataclasses import replace
 
@@ -355,6 +356,28 @@ def test_code_from_elsewhere_is_refused(uri: str) -> None:
         check_uri(uri, POLICY)
     check_uri("s3a://jars/a/x.jar", POLICY)
     check_uri("s3a://jars/a+b/x-1.2_3%40.jar", POLICY)
+
+
+@pytest.mark.parametrize(("times", "allowed"), [(0, True), (3, True), (4, False), (1000, False)])
+def test_place_whose_escapes_are_escapes_themselves_is_read_four_times_at_most(times: int, allowed: bool) -> None:
+    uri = f"s3a://jars/a/x%{'25' * times}41.jar"
+    with contextlib.nullcontext() if allowed else pytest.raises(StatementError, match="one place"):
+        check_uri(uri, POLICY)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text", "shown"),
+    [
+        (["a*"], "x" + "a" * 3 + "*", "x" + "*" * 7),
+        (["a*"], "a" * 1_000 + "*", MASK),
+        (["()", "*"], "x" + "(" * 3 + ")" * 3, "x"),
+        (["()", "*"], "x" + "(" * 1_000 + ")" * 1_000, ""),
+    ],
+)
+def test_text_in_which_cuts_make_the_secret_again_and_again_is_hidden_whole(
+    secrets: list[str], text: str, shown: str
+) -> None:
+    assert Masker(secrets).mask(text) == shown
 
 
 @pytest.mark.parametrize("uri", ["s3a://jars.elsewhere/x.jar", "s3a://jars@elsewhere/x.jar", "s3a://jars:80/x.jar"])

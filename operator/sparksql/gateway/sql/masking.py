@@ -10,9 +10,9 @@ MIN_LINE_CHARS, or MIN_PART_CHARS of one in a row.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -20,6 +20,7 @@ MASK = "***"
 LINGER_SECONDS = 60.0
 MIN_PART_CHARS = 9  # shorter ones stand in many texts, and tell too little
 MIN_LINE_CHARS = 4  # a line that is a brace tells nothing, and would spoil every text with a brace
+_MAX_CUTS = 16  # each may join what lies around it to another value, as brackets within each other
 _FACTOR = 0x9E3779B97F4A7C15  # odd, so that no product of it is lost in 64 bits
 
 Span = tuple[int, int]
@@ -30,11 +31,11 @@ class Masker:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(sorted({form for value in values for form in _forms(value)}))
-        searched = {*self._values, *(line for value in self._values for line in _lines(value))}
-        short = sorted((text for text in searched if len(text) < MIN_PART_CHARS), key=lambda text: (-len(text), text))
-        self._short = re.compile("|".join(map(re.escape, short))) if short else None
-        long = [text for text in self._values if len(text) >= MIN_PART_CHARS]
-        self._parts = _Parts(long) if long else None
+        lines = {line for value in self._values for line in _lines(value) if len(line) < MIN_PART_CHARS}
+        by_length: dict[int, list[str]] = defaultdict(list)
+        for text in lines.union(self._values):
+            by_length[min(len(text), MIN_PART_CHARS)].append(text)
+        self._parts = tuple(_Parts(texts, length) for length, texts in by_length.items())
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -46,48 +47,54 @@ class Masker:
     def mask(self, text: str) -> str:
         """Returns a text with each value in it replaced by MASK."""
         # The mask itself may hold a value (one that is a run of `*`): then nothing but an empty text is safe from it.
-        mask = "" if self._short is not None and self._short.search(MASK) else MASK
-        # Cutting a value out may join its neighbours to another one, so cut until none is left.
-        while spans := _merged(self._spans(text)):
+        mask = MASK if next(self._spans(MASK), None) is None else ""
+        # Cutting a value out may join its neighbours to another one, so cut until none is left. Of a text that is made to go on
+        # and on nothing is shown.
+        for _ in range(_MAX_CUTS):
+            spans = _merged(self._spans(text))
+            if not spans:
+                return text
             text = _replaced(text, spans, mask)
-        return text
+        return mask
 
     def mask_optional(self, text: str | None) -> str | None:
         """Returns a masked text; None stays None."""
         return None if text is None else self.mask(text)
 
     def _spans(self, text: str) -> Iterator[Span]:
-        if self._short is not None:
-            yield from (found.span() for found in self._short.finditer(text))
-        if self._parts is not None:
-            yield from self._parts.spans(text)
+        for parts in self._parts:
+            yield from parts.spans(text)
 
 
 class _Parts:
-    """The parts of MIN_PART_CHARS of some values, as sorted hashes: a Secret holds up to 1 MiB, of which these take 8."""
+    """The parts of one length of some values, as sorted hashes: a Secret holds up to 1 MiB, of which these take 8.
 
-    def __init__(self, values: Iterable[str]) -> None:
+    How many they are hardly matters to the time of a look.
+    """
+
+    def __init__(self, values: Iterable[str], length: int) -> None:
         import numpy as np  # most statements have no secrets, and need not wait for it
 
         self._np = np
+        self._length = length
         self._known = np.unique(np.concatenate([self._hashes(value) for value in values]))
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where a text holds any of the parts. Two parts of one hash (1 in 2^64) would hide a harmless one."""
-        if len(text) < MIN_PART_CHARS:
+        if len(text) < self._length:
             return
         hashes = self._hashes(text)
         nearest = self._np.searchsorted(self._known, hashes).clip(max=len(self._known) - 1)
         for start in self._np.flatnonzero(self._known[nearest] == hashes).tolist():
-            yield start, start + MIN_PART_CHARS
+            yield start, start + self._length
 
     def _hashes(self, text: str) -> Any:
         """Of each part of a text, by where it begins: an array of uint64."""
         np = self._np
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
-        count = len(points) - MIN_PART_CHARS + 1
+        count = len(points) - self._length + 1
         hashes = np.zeros(count, dtype=np.uint64)
-        for offset in range(MIN_PART_CHARS):
+        for offset in range(self._length):
             hashes *= np.uint64(_FACTOR)
             hashes += points[offset : offset + count]
         return hashes

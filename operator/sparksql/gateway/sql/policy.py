@@ -30,6 +30,7 @@ DENIED_FUNCTION_CLASSES = frozenset(
 # Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all
 # of them.
 _AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
+_MAX_ESCAPINGS = 4  # how often the escapes of a place may be escapes themselves
 # How Spark reads literals and names. Without ANSI double quotes are those of literals.
 _DOUBLE_QUOTES, _ANSI = "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.ansi.enabled"
 _READING_KEYS = (_DOUBLE_QUOTES, "spark.sql.parser.escapedStringLiterals")
@@ -149,12 +150,13 @@ def check_uri(uri: str, policy: SqlPolicy) -> None:
 
 def _is_ambiguous(uri: str) -> bool:
     """Whether a URI, or what its escapes stand for however often they are read, may be taken for another place."""
-    seen = None
-    while uri != seen:
+    for _ in range(_MAX_ESCAPINGS + 1):
         if _AMBIGUOUS.search(uri) or {".", ".."} & set(uri.split("/")):
             return True
         seen, uri = uri, unquote(uri)
-    return False
+        if uri == seen:
+            return False
+    return True
 
 
 def _is_below(uri: str, prefix: str) -> bool:
