@@ -40,7 +40,7 @@ from sparksql.wire.driver import SqlPolicy
 from sparksql.wire.front import read_user
 from tests.support.patterns.attacks import growth
 
-LENGTHS = (400, 16_000)
+LENGTHS = (400, 8_000)
 _WORD = re.compile(r"`[^`]*+`|'[^']*+'|=>|\w++|[^\s\w]")
 _POLICY = SqlPolicy(conf_allow=("spark.sql.*", "*a*a*a*b", "my.*"), jar_prefixes=("s3a://jars/",), enforced_conf={})
 
