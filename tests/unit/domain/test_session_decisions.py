@@ -279,6 +279,15 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
         assert part in (over.status.message or "")
 
 
+def test_session_whose_init_ends_each_driver_is_given_up_and_names_the_init() -> None:
+    obj = starting(session(init=[{"sql": "SELECT 1"}]))
+    obj = obj.replace(status=obj.status.replace(restarts=3))
+    over = later(obj, 9, pod=pod(obj, ended="exit code 137"))
+    assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
+    wanted = "the driver ended while starting, when the statements of spec.init run: exit code 137"
+    assert wanted in (over.status.message or "")
+
+
 def test_losses_of_drivers_that_ran_statements_do_not_count_towards_giving_the_session_up() -> None:
     obj = ready()
     obj = obj.replace(status=obj.status.replace(restarts=3))

@@ -175,12 +175,21 @@ def starting(s: Snapshot) -> Decision:
     if pod is None:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
-        return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting: {pod.ended}")
+        return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting{_init_runs(s)}: {pod.ended}")
     if s.is_pod_given_up:
         return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
     if s.gateway is not None and s.gateway.state is GatewayState.READY:
         return _became_ready(s, pod)
     return _waiting_for_pod(s, pod)
+
+
+def _init_runs(s: Snapshot) -> str:
+    """What a driver of the session runs before it is ready, and may be ended by."""
+    runs = [
+        *(["spec.init"] if s.session.spec.init else []),
+        *(["the kept state"] if s.session.status.kept_state else []),
+    ]
+    return f", when the statements of {' and '.join(runs)} run" if runs else ""
 
 
 def _stalled(s: Snapshot, violation: Violation) -> Decision:
