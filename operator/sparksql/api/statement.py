@@ -374,7 +374,7 @@ class SqlStatementStatus(ApiModel):
         Field(
             (),
             description="Pods of drivers that were lost while they had this run in their hands, but for those that the cluster took "
-            "away. A batch statement ends with the second one; of a stream this is the last one.",
+            "away or whose pods were deleted. A batch statement ends with the second one; of a stream this is the last one.",
         )
     )
     next_attempt_time: Timestamp | None = Field(None, description="Not before this the next attempt is made.")

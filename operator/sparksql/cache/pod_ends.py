@@ -35,10 +35,11 @@ class PodTerminations:
     def __init__(self) -> None:
         self._ends: OrderedDict[str, PodEnd] = OrderedDict()
         self._disruptions: OrderedDict[str, str] = OrderedDict()
+        self._deletions: OrderedDict[str, bool] = OrderedDict()
         self._failures: OrderedDict[str, OrderedDict[str, ExecutorFailure]] = OrderedDict()  # by driver, by executor
 
     def observe(self, pod: dict[str, Any]) -> None:
-        """Takes in a pod as the API server has it: its disruption, and the end of its driver container, if it has ended."""
+        """Takes in a pod as the API server has it: why it goes, and the end of its driver container, if it has ended."""
         uid, status = pod["metadata"]["uid"], pod.get("status", {})
         conditions = {c["type"]: c for c in status.get("conditions", ())}
         reason = conditions.get("DisruptionTarget", {}).get("reason")
@@ -49,7 +50,10 @@ class PodTerminations:
         if ObjectView(pod).labels.get(LABEL_NAME) == EXECUTOR_APP_NAME:
             if terminated and reason not in _DISRUPTIONS:
                 self._executor_ended(pod, terminated)
-        elif terminated:
+            return
+        if uid not in self._ends and _is_deleted_first(pod["metadata"], terminated):
+            _remember(self._deletions, uid, True)
+        if terminated:
             _remember(self._ends, uid, PodEnd(disruption=reason if reason in _DISRUPTIONS else None))
 
     def end_of(self, uid: str) -> PodEnd | None:
@@ -78,9 +82,24 @@ class PodTerminations:
             known.popitem(last=False)
         _remember(self._failures, driver["uid"], known)
 
+    def was_deleted(self, uid: str) -> bool:
+        """Tells whether the pod with this UID was deleted before its driver ended: by a user, or as its session goes on."""
+        return uid in self._deletions
+
     def disruption_of(self, uid: str) -> str | None:
         """Returns the reason for which the cluster takes or took the pod with this UID away; None if it was no such thing."""
         return self._disruptions.get(uid)
+
+
+def _is_deleted_first(metadata: dict[str, Any], terminated: dict[str, Any] | None) -> bool:
+    """Tells whether a pod was deleted while its driver ran. The API server writes when the grace period of the request ends."""
+    if "deletionTimestamp" not in metadata:
+        return False
+    if not terminated or not terminated.get("finishedAt"):
+        return True
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    requested = datetime.fromisoformat(metadata["deletionTimestamp"]) - grace
+    return datetime.fromisoformat(terminated["finishedAt"]) >= requested
 
 
 def _remember(seen: OrderedDict[str, Any], uid: str, what: Any) -> None:

@@ -103,6 +103,10 @@ class FakeKubelet:
         await self._kill_gateway(pod["metadata"]["name"])
         await self._client.delete(PODS, self.namespace, pod["metadata"]["name"], grace_seconds=0)
 
+    async def delete_driver(self, session: str) -> None:
+        """A user deletes the driver's pod, which ends within its grace period."""
+        await self._client.delete(PODS, self.namespace, self.pod_of(session))
+
     async def evict_driver(self, session: str) -> None:
         """The cluster takes the driver's pod away, as from a node that is drained: it says so and deletes the pod."""
         pod = self._pods[self.pod_of(session)]

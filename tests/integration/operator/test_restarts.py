@@ -164,6 +164,20 @@ async def test_each_statement_counts_the_drivers_that_are_lost_while_it_runs(env
     assert (done["status"]["attempt"], len(done["status"]["lostDrivers"])) == (2, 1)
 
 
+async def test_deleted_driver_is_not_counted_by_what_it_ran(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("read", "SELECT HOLD")
+        for attempt in (1, 2, 3):
+            await env.reaches(STATEMENTS, "read", phase="Running", attempt=attempt)
+            await env.kubelet.delete_driver("s")
+        await env.reaches(STATEMENTS, "read", phase="Running", attempt=4)
+        env.ledger.release("read")
+        done = await env.finished("read")
+    assert (done["status"]["attempt"], done["status"].get("lostDrivers", [])) == (4, [])
+
+
 async def test_evicted_driver_is_counted_neither_by_what_it_ran_nor_by_its_session(env: Environment) -> None:
     await env.create_class()
     await env.create_session()

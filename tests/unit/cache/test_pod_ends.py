@@ -69,3 +69,33 @@ def test_disruption_is_known_before_the_pod_has_ended() -> None:
     taken["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     ends.observe(taken)
     assert (ends.end_of("u"), ends.disruption_of("u")) == (None, "EvictionByEvictionAPI")
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30}  # asked for at 12:00:00
+
+
+def ended_at(time: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 143, "finishedAt": time}}
+
+
+@pytest.mark.parametrize(
+    ("states", "deleted"),
+    [
+        ([({"running": {}}, {}), ({"running": {}}, DELETED), (ended_at("2026-01-01T12:00:05Z"), DELETED)], True),
+        ([({"running": {}}, DELETED)], True),
+        ([(ended_at("2026-01-01T12:00:05Z"), DELETED)], True),  # the first look at it comes late
+        ([(ended_at("2026-01-01T11:59:58Z"), DELETED)], False),  # it had ended before
+        ([(ended_at("2026-01-01T12:00:05Z"), {}), (ended_at("2026-01-01T12:00:05Z"), DELETED)], False),
+        ([(ended_at("2026-01-01T12:00:05Z"), {})], False),
+        ([({"running": {}}, {})], False),
+    ],
+)
+def test_driver_pod_that_is_deleted_before_its_driver_ends_is_known(
+    states: list[tuple[dict[str, Any], dict[str, Any]]], deleted: bool
+) -> None:
+    ends = PodTerminations()
+    for state, metadata in states:
+        seen = pod("u", state)
+        seen["metadata"] |= metadata
+        ends.observe(seen)
+    assert ends.was_deleted("u") is deleted

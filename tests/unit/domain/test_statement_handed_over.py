@@ -384,6 +384,30 @@ def test_driver_that_the_cluster_took_away_is_not_counted_by_its_statements(
     assert decision.status.lost_drivers == ("s-0",)
 
 
+@LOSSES
+@pytest.mark.parametrize(("read_only", "wanted"), [(True, "Initialized"), (False, "Error")])
+def test_driver_whose_pod_was_deleted_is_not_counted_by_its_statements(
+    loss: Unobserved | OperationState, read_only: bool, wanted: str
+) -> None:
+    of = statement(handed_over("Running", readOnly=read_only, attempt=4, lostDrivers=["s-0"]))
+    decision = decide(statement_snapshot(of, operation=word(loss, read_only=read_only), is_deleted=True))
+    assert told(decision) == (wanted, "SessionLost")
+    assert decision.status.lost_drivers == ("s-0",)
+
+
+@pytest.mark.parametrize(
+    ("cause", "part"),
+    [
+        ({}, "(attempt 2; 1 of 2 drivers lost, the last one ends it)"),
+        ({"is_deleted": True}, "(attempt 2; the driver's pod was deleted, which is not counted)"),
+        ({"is_disrupted": True}, "(attempt 2; the cluster took the driver away, which is not counted)"),
+    ],
+)
+def test_read_that_runs_again_shows_how_many_drivers_it_may_still_lose(cause: dict[str, bool], part: str) -> None:
+    of = statement(handed_over("Running", readOnly=True))
+    assert part in message(decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE, **cause)))
+
+
 def test_new_run_begins_without_lost_drivers() -> None:
     ended = statement({"phase": "Error", "run": 1, "attempt": 2, "lostDrivers": ["s-0", "s-1"]}, runNonce="again")
     assert decide(statement_snapshot(ended)).status.lost_drivers == ()

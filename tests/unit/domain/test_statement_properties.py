@@ -112,6 +112,7 @@ FACTS = st.fixed_dictionaries(
         "inputs": TEXTS,
         "queue_full": mostly(False, True),
         "is_disrupted": mostly(False, True),
+        "is_deleted": mostly(False, True),
         "awaited": st.booleans(),
         "namespace_terminating": mostly(False, True),
     }
@@ -262,7 +263,7 @@ def check_attempts_are_bounded(snapshot: Snapshot, decision: Decision) -> None:
     failed = isinstance(word, OperationView) and word.state is not OperationState.CLOSED
     never_began = isinstance(word, OperationView) and word.start_time is None
     is_counted = len(after.lost_drivers) > len(before.lost_drivers)
-    assert failed or never_began or is_counted or snapshot.is_disrupted
+    assert failed or never_began or is_counted or snapshot.is_disrupted or snapshot.is_deleted
 
 
 def check_wake_up(_: Snapshot, decision: Decision) -> None:

@@ -79,6 +79,7 @@ class StatementGatherer:
                 Key(STATEMENT, namespace, statement.metadata.name), statement.status.operation_id
             ),
             is_disrupted=self._is_disrupted(statement),
+            is_deleted=self._is_deleted(statement),
             namespace_terminating=is_terminating(self._context.store, namespace),
             savepoints=savepoints_of(self._context.store, statement),
             start_from=start_of(self._context.store, statement),
@@ -199,6 +200,10 @@ class StatementGatherer:
         if session is None or not session.pod_uid:
             return False
         return self._context.terminations.disruption_of(session.pod_uid) is not None
+
+    def _is_deleted(self, statement: SqlStatement) -> bool:
+        session = statement.status.session
+        return session is not None and self._context.terminations.was_deleted(session.pod_uid or "")
 
     def _is_followed(self, statement: SqlStatement) -> bool:
         session = statement.status.session

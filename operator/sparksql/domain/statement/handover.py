@@ -26,7 +26,7 @@ from sparksql.domain.statement.deadlines import (
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
 from sparksql.domain.statement.executors import awaited_executors, end_beside_executors
-from sparksql.domain.statement.loss import may_end_drivers, with_loss
+from sparksql.domain.statement.loss import may_end_drivers, told_count, with_loss
 from sparksql.domain.statement.outcome import view_update
 from sparksql.domain.statement.snapshot import Inputs, Refusal, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import StatusUpdate, with_phase
@@ -166,7 +166,7 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
     if may_end_drivers(s):
         return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if is_read:
-        message = f"{what}; a read runs again (attempt {status.attempt + 1})"
+        message = f"{what}; a read runs again (attempt {status.attempt + 1}; {told_count(s)})"
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
     remedy = "Check its target before you run it again (runNonce)"
     message = f"{what} while the statement was {status.phase}; outcome unknown. {remedy}"

@@ -1,7 +1,8 @@
 """A driver that is lost with a statement in its hands, and what the statement remembers of it. Pure.
 
 Which of the statements that a driver ran has ended it is unknown, so each of them counts the loss, and the session does not:
-one statement takes a bounded number of drivers, and never the session from its other users.
+one statement takes a bounded number of drivers, and never the session from its other users. A driver with another cause of its
+end is not counted: one that the cluster took away, or whose pod was deleted.
 """
 
 from __future__ import annotations
@@ -28,15 +29,24 @@ def with_loss(s: Snapshot) -> Snapshot:
     return s if status is s.statement.status else replace(s, statement=s.statement.replace(status=status))
 
 
+def told_count(s: Snapshot) -> str:
+    """Returns how many drivers the statement has lost, of those that it may lose."""
+    if s.is_disrupted:
+        return "the cluster took the driver away, which is not counted"
+    if s.is_deleted:
+        return "the driver's pod was deleted, which is not counted"
+    return f"{len(s.statement.status.lost_drivers)} of {MAX_LOST_DRIVERS} drivers lost, the last one ends it"
+
+
 def may_end_drivers(s: Snapshot) -> bool:
     """Tells whether so many drivers were lost with the statement in their hands that it is not handed to another one."""
     return len(s.statement.status.lost_drivers) >= MAX_LOST_DRIVERS
 
 
 def _lost_pod(s: Snapshot) -> str | None:
-    """The driver that was lost with the statement in its hands; None also if the cluster took it away for its own ends."""
+    """The driver that was lost with the statement in its hands; None also if that has another cause."""
     session = s.statement.status.session
-    if session is None or s.is_disrupted:
+    if session is None or s.is_disrupted or s.is_deleted:
         return None
     match s.operation:
         case Unobserved.DRIVER_GONE:

@@ -140,9 +140,10 @@ class Snapshot:
     """Holds the facts at one moment.
 
     `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and is asked
-    again. `operation` is about `status.operation_id`, and `last_view` the last word on it of a driver that is gone, which
-    the cluster took away for its own ends if `is_disrupted`; `refusal` is why a driver does not take it; `settings` is None
-    while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement.
+    again. `operation` is about `status.operation_id`, and `last_view` the last word on it of a driver that is gone;
+    `is_disrupted` tells that the cluster took this driver away for its own ends, `is_deleted` that its pod was deleted while it
+    ran, by a user or by the operator (a restart, a changed spec, a hibernation). `refusal` is why a driver does not take it;
+    `settings` is None while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement.
 
     Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
     there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
@@ -164,6 +165,7 @@ class Snapshot:
     last_view: OperationView | None = None
     refusal: Refusal | None = None
     is_disrupted: bool = False
+    is_deleted: bool = False
     awaited: bool = False
     namespace_terminating: bool = False
     savepoints: tuple[SavepointFacts, ...] = ()
