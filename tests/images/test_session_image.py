@@ -45,7 +45,12 @@ def test_jar_is_on_the_class_path(class_path: list[str], jar: str) -> None:
     assert [path for path in class_path if path.rpartition("/")[2].startswith(jar)], class_path
 
 
-@pytest.mark.parametrize("jar", ["spark-mllib-local", "breeze", "spark-yarn", "spark-repl", "connect-repl"])
+@pytest.mark.parametrize(
+    "jar",
+    [
+        "spark-mllib-local", "breeze", "spark-yarn", "spark-repl", "connect-repl", "hive-jdbc", "hive-beeline", "commons-dbcp",
+    ],
+)  # fmt: skip
 def test_jar_is_left_out(class_path: list[str], session: Container, jar: str) -> None:
     assert not [path for path in class_path if path.rpartition("/")[2].startswith(jar)]
     assert session.output("find", "/opt/spark", "-name", f"{jar}*") == ""

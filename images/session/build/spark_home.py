@@ -29,7 +29,9 @@ OTHER_PROCESSORS = tuple(
     name for machine, names in PROCESSORS.items() if machine != platform.machine() for name in names
 )
 OTHER_PROCESSOR_JARS = tuple(f"netty-*-linux-{name}.jar" for name in OTHER_PROCESSORS)
-UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS, *OTHER_PROCESSOR_JARS)
+# Hive's own client, whose driver sends a file that a URL names; nothing of Spark's needs it, nor a second pool of connections.
+CLIENT_JARS = ("hive-jdbc-*", "hive-beeline-*", "commons-dbcp-*")
+UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *CLIENT_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS, *OTHER_PROCESSOR_JARS)
 
 # Of spark-mllib, Connect needs one class and those that it is made of, to close a session's cache of models. More would do harm:
 # session creation would load its service provider (half a second), and Kryo loads vectors and models by name where they are, which
