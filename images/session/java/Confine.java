@@ -40,7 +40,14 @@ public final class Confine {
     private static final String DRIVERS = "org/apache/spark/sql/execution/datasources/jdbc/DriverRegistry$";
     private static final String OPTIONS = "org/apache/spark/sql/internal/SessionState";
     private static final String PROPERTIES = "org/apache/hadoop/hive/ql/exec/Utilities";
+    private static final String JDBC = "org/apache/spark/sql/execution/datasources/jdbc/JDBCOptions";
+    private static final String DB = "org/apache/hadoop/mapreduce/lib/db/DBConfiguration";
+    private static final String PROTOBUF = "org/apache/spark/sql/util/ProtobufUtils$";
+    private static final String IN_FILE = "org/apache/hadoop/hive/ql/udf/generic/GenericUDFInFile";
+    private static final String GRAMMAR = "org/apache/hadoop/hive/serde2/dynamic_type/thrift_grammar";
+    private static final String DATABASES = "dev/sparksql/files/Databases";
     private static final String CONFINEMENT = "dev/sparksql/files/Confinement";
+    private static final String CHECK_PATH = CONFINEMENT + ".checkPath(Ljava/lang/String;)V";
     private static final String PERMISSION = "org/apache/hadoop/fs/permission/FsPermission";
     private static final String SET_PERMISSION = "setPermission";
     private static final String SET_PERMISSION_TYPE = "(" + PATH + "L" + PERMISSION + ";)V";
@@ -56,7 +63,12 @@ public final class Confine {
             }
             Path spark = Path.of(arguments[0]);
             write(jar, RAW_LOCAL + ".class", changed(spark, "hadoop-client-api-*.jar", RAW_LOCAL, Confine::local, DOORS));
-            write(jar, DRIVERS + ".class", changed(spark, "spark-sql_*.jar", DRIVERS, Drivers::new, List.of("register")));
+            write(jar, DRIVERS + ".class", changed(spark, "spark-sql_*.jar", DRIVERS, Confine::drivers, List.of("register")));
+            write(jar, JDBC + ".class", changed(spark, "spark-sql_*.jar", JDBC, Confine::databases, List.of("<init>")));
+            write(jar, DB + ".class", changed(spark, "hadoop-client-api-*.jar", DB, Confine::connections, List.of("getConnection")));
+            write(jar, PROTOBUF + ".class", changed(spark, "spark-sql-api_*.jar", PROTOBUF, Confine::descriptors, List.of("readDescriptorFileContent")));
+            write(jar, IN_FILE + ".class", changed(spark, "hive-exec-*.jar", IN_FILE, Confine::lists, List.of("getReaderFor")));
+            write(jar, GRAMMAR + ".class", changed(spark, "hive-serde-*.jar", GRAMMAR, Confine::includes, List.of("Include")));
             write(jar, AVRO + ".class", changed(spark, "hive-serde-*.jar", AVRO, Confine::urls, List.of("openStream")));
             write(jar, OPTIONS + ".class", changed(spark, "spark-sql_*.jar", OPTIONS, Confine::options, List.of("set")));
             write(jar, PROPERTIES + ".class", changed(spark, "hive-exec-*.jar", PROPERTIES, Confine::properties, List.of("set", "set")));
@@ -86,6 +98,31 @@ public final class Confine {
         String type = "(Lorg/apache/hadoop/conf/Configuration;Ljava/lang/String;Ljava/lang/String;)V";
         String set = "org/apache/hadoop/conf/Configuration.set(Ljava/lang/String;Ljava/lang/String;)V";
         return new Calls(next, changed, inside, set, "setOption", type);
+    }
+
+    private static ClassVisitor drivers(ClassVisitor next, List<String> changed) {
+        return new Entrance(next, changed, "register", "(Ljava/lang/String;)", 1, CONFINEMENT + ".checkDriver(Ljava/lang/String;)V");
+    }
+
+    private static ClassVisitor databases(ClassVisitor next, List<String> changed) {
+        String given = "(Lorg/apache/spark/sql/catalyst/util/CaseInsensitiveMap;)";
+        return new Entrance(next, changed, "<init>", given, 1, DATABASES + ".check" + given + "V");
+    }
+
+    private static ClassVisitor connections(ClassVisitor next, List<String> changed) {
+        return new Entrance(next, changed, "getConnection", "()", -1, DATABASES + ".refuse()V");
+    }
+
+    private static ClassVisitor descriptors(ClassVisitor next, List<String> changed) {
+        return new Entrance(next, changed, "readDescriptorFileContent", "(Ljava/lang/String;)", 1, CHECK_PATH);
+    }
+
+    private static ClassVisitor lists(ClassVisitor next, List<String> changed) {
+        return new Entrance(next, changed, "getReaderFor", "(Ljava/lang/String;)", 1, CHECK_PATH);
+    }
+
+    private static ClassVisitor includes(ClassVisitor next, List<String> changed) {
+        return new Entrance(next, changed, "Include", "()", -1, CONFINEMENT + ".refuseInclude()V");
     }
 
     private static void write(JarOutputStream jar, String name, byte[] content) throws IOException {
@@ -193,27 +230,40 @@ public final class Confine {
         }
     }
 
-    private static final class Drivers extends ClassVisitor {
+    /** A method that first calls one of ours, with the argument in a slot; with none for slot -1. */
+    private static final class Entrance extends ClassVisitor {
         private final List<String> changed;
+        private final String method;
+        private final String type;
+        private final int slot;
+        private final String call;
 
-        Drivers(ClassVisitor next, List<String> changed) {
+        Entrance(ClassVisitor next, List<String> changed, String method, String type, int slot, String call) {
             super(Opcodes.ASM9, next);
             this.changed = changed;
+            this.method = method;
+            this.type = type;
+            this.slot = slot;
+            this.call = call;
         }
 
         @Override
-        public MethodVisitor visitMethod(int access, String name, String type, String signature, String[] exceptions) {
-            MethodVisitor next = super.visitMethod(access, name, type, signature, exceptions);
-            if (!name.equals("register") || !type.equals("(Ljava/lang/String;)V")) {
+        public MethodVisitor visitMethod(int access, String name, String methodType, String signature, String[] exceptions) {
+            MethodVisitor next = super.visitMethod(access, name, methodType, signature, exceptions);
+            if (!name.equals(method) || !methodType.startsWith(type)) {
                 return next;
             }
             changed.add(name);
+            String owner = call.substring(0, call.indexOf('.'));
+            String ours = call.substring(call.indexOf('.') + 1, call.indexOf('('));
             return new MethodVisitor(Opcodes.ASM9, next) {
                 @Override
                 public void visitCode() {
                     super.visitCode();
-                    super.visitVarInsn(Opcodes.ALOAD, 1);
-                    super.visitMethodInsn(Opcodes.INVOKESTATIC, CONFINEMENT, "checkDriver", "(Ljava/lang/String;)V", false);
+                    if (slot >= 0) {
+                        super.visitVarInsn(Opcodes.ALOAD, slot);
+                    }
+                    super.visitMethodInsn(Opcodes.INVOKESTATIC, owner, ours, call.substring(call.indexOf('(')), false);
                 }
             };
         }

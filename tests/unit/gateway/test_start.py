@@ -11,6 +11,7 @@ import pytest
 
 from sparksql.gateway.settings import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
 from sparksql.gateway.spark.driver import (
+    DATABASES,
     EXTENSIONS,
     FUNCTION_PARAMETERS,
     GUARANTEES,
@@ -206,6 +207,21 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
     assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert conf["spark.sql.catalog.ice.cache-enabled"] == "false"
     assert "spark.driver.port" not in conf
+
+
+def test_the_jvm_gets_the_options_of_databases_that_the_class_names_in_full_and_no_session_changes_them() -> None:
+    allow = (
+        "spark.sql.*",
+        " JDBC.Oracle ",
+        "jdbc.postgresql.sslrootcert",
+        "jdbc.*",
+        "jdbc.mysql.*",
+        "jdbc.a,jdbc.b",
+        "*",
+    )
+    given = config(spark_conf={DATABASES: "jdbc.mysql"}, policy={"confAllow": allow})
+    conf = build_conf(Settings(given, "", "t", None, PodIdentity(), None))
+    assert conf[DATABASES] == "jdbc.oracle,jdbc.postgresql.sslrootcert"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from sparksql.api.conf_policy import normalise
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.connect_conf import connect_conf
 from sparksql.gateway.spark.jvm import JvmConnection
@@ -62,6 +63,9 @@ FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
 SESSION_VIEWS = "dev.sparksql.views.SessionViews"
 # Of the session image, too; keeps conditions on the bounds of a session above the aggregation that merges sessions.
 MERGED_SESSIONS = "dev.sparksql.windows.MergedSessions"
+# Read by the session image (Databases.java): what of databases a class allows beyond the options that are understood.
+DATABASES = "spark.sparksql.jdbc.allowed"
+_DATABASE_OPTION = re.compile(r"jdbc\.[^*,]+")
 _SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 _ICEBERG_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
@@ -85,6 +89,7 @@ def build_conf(settings: Settings) -> dict[str, str]:
         if settings.executor_template is not None:
             conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
     conf.update(GUARANTEES)
+    conf[DATABASES] = ",".join(filter(_DATABASE_OPTION.fullmatch, map(normalise, config.policy.conf_allow)))
     conf[EXTENSIONS] = ",".join(_extensions(conf))
     for key, value in tuple(conf.items()):
         if _CATALOG.fullmatch(key) and "iceberg" in value.lower():

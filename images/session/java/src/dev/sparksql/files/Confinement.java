@@ -3,6 +3,7 @@ package dev.sparksql.files;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.net.URL;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -53,6 +54,18 @@ public final class Confinement {
             }
         }
         throw refusal(file);
+    }
+
+    /** Refuses the path of a file that is opened without Hadoop; the same refusal whether the file exists or not. */
+    public static void checkPath(String path) throws AccessControlException {
+        if (path != null) {
+            checked(new File(path));
+        }
+    }
+
+    /** Refuses the statement by which Hive's `serialization.ddl` reads a second file. Unchecked: its parser hands on no other. */
+    public static void refuseInclude() {
+        throw new UncheckedIOException(new ConfinedException("serialization.ddl: SQL may not include files; write the definitions themselves"));
     }
 
     /** Gives a file the mode that Hadoop asks for, sticky bit included; IOException if the file is not there. */
