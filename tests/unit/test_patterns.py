@@ -48,7 +48,6 @@ def test_methods_by_which_patterns_read_are_found() -> None:
     assert methods["gateway/sql/text_bounds.py", "_TOKEN"] == {"match"}
     assert methods["gateway/sql/text_bounds.py", "_COMMENT_EDGE"] == {"search"}
     assert methods["front/naming.py", "own_name"] == {"sub"}
-    assert methods["gateway/frontends/rest/routes.py", "OWN_PATHS"] == {"fullmatch"}  # by a module that imports it
 
 
 def test_patterns_come_from_re_alone() -> None:

@@ -29,7 +29,7 @@ KEYS = frozenset({"key", "private_key", "front_key", "key_pem"})  # bytes, or a 
 SHOWN = {
     "SavepointFacts.statement": "a name", "Claim.statement": "a name", "SavepointPlace.statement": "a name",
     "StateQuery.statement": "a name", "_Field.sql": "a type", "_Started.query": "an object of Spark", "Timed.rows": "a plan",
-    "Source.rows": "a plan", "Total.value": "a function",
+    "Source.rows": "a plan", "Total.value": "a function", "Watched.query": "an object of Spark", "Description.parameters": "a digest",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session_class import Share
 from sparksql.front import naming
-from sparksql.front.directory import ANNOTATION_SHARE, SESSION, Directory, SessionEntry
+from sparksql.front.directory import ANNOTATION_SHARE, SESSION, Directory, FrontPolicy, SessionEntry
 from sparksql.front.model import FrontError, Refusal, SessionKey, Target, User
 from sparksql.front.naming import Asked
 from sparksql.front.quota import SessionQuota
@@ -75,8 +75,8 @@ class FrontSessions:
         if asked.name is not None and asked.namespace is not None:
             await self._reviews.check_connect(user, SessionKey(asked.namespace, asked.name))
         else:
-            key = self._own_key(user, asked, "")
-            await self._reviews.check_create(user, key.namespace)
+            self._sharing_policy()
+            await self._reviews.check_create(user, self._own_key(user, asked, "").namespace)
 
     def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> SessionEntry | None:
         """Returns a session whose driver does not serve yet and will; None where it does, or nothing is known of the session.
@@ -206,15 +206,20 @@ class FrontSessions:
                     Refusal.UNKNOWN_SESSION, f"session {key} does not exist; NAMESPACE/ means your own session there"
                 )
             return key
-        policy = self._directory.policy
-        if policy.share is Share.NAMED:
-            what = f"class {policy.class_name} makes no sessions for users: name one as NAMESPACE/NAME"
-            raise FrontError(Refusal.INVALID, what)
+        policy = self._sharing_policy()
         is_of_connection = policy.share is Share.CONNECTION
         key = self._own_key(user, asked, connection if is_of_connection else "")
         await self._reviews.check_create(user, key.namespace)
         await self._make(user, key, is_of_connection=is_of_connection, most=policy.max_sessions_per_user)
         return key
+
+    def _sharing_policy(self) -> FrontPolicy:
+        """The default class's policy. Raises FrontError INVALID for one that makes no sessions for users."""
+        policy = self._directory.policy
+        if policy.share is Share.NAMED:
+            what = f"class {policy.class_name} makes no sessions for users: name one as NAMESPACE/NAME"
+            raise FrontError(Refusal.INVALID, what)
+        return policy
 
     def _own_key(self, user: User, asked: Asked, connection: str) -> SessionKey:
         namespace = asked.namespace or naming.home_of(user.name, self._default_namespace)

@@ -62,4 +62,5 @@ def test_updates_name_fields_that_the_status_has() -> None:
 
 
 def test_every_field_of_a_report_has_a_place_in_the_status() -> None:
-    assert StreamProgress.model_fields.keys() <= StreamingUpdate.__annotations__.keys()
+    in_result = {"rows_written"}
+    assert StreamProgress.model_fields.keys() - in_result <= StreamingUpdate.__annotations__.keys()

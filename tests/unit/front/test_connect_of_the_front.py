@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import grpc
 import pytest
@@ -44,6 +44,9 @@ SLOTS = SlotLimits(most=20, each=10, strangers=4)
 SMALL = Share(most=4 * MIB, each=MIB, unknown=0, spared=MIB, modest=256 << 10)
 
 
+T = TypeVar("T")
+
+
 class Sessions:
     """One session, that `forbidden` users may not have."""
 
@@ -60,6 +63,9 @@ class Sessions:
         self.connections.append(connection)
         tls = ssl_context(CERTIFICATE)
         return Target(SessionKey("a", "b"), "u", "127.0.0.1", "localhost", CERTIFICATE, FRONT_TOKEN, tls)
+
+    async def while_allowed(self, _user: User, _key: SessionKey, work: Coroutine[Any, Any, T], _seconds: float) -> T:
+        return await work
 
     async def end(self, _: Target) -> None:
         self.ended += 1

@@ -343,7 +343,7 @@ async def test_a_handle_leads_to_its_driver_for_those_who_may_connect(
 def forgetful(cluster: Cluster) -> FrontSessions:
     """Asks the cluster each time."""
     client = cast(KubeClient, cluster)
-    return FrontSessions(client, Reviews(client, 1e-9), cluster.directory, KEY, "users")
+    return FrontSessions(client, Reviews(client, 1e-9), cluster.directory, KEY, "users", "system")
 
 
 async def test_a_user_whose_token_or_right_is_gone_may_not_use_a_session_any_more(

@@ -144,7 +144,10 @@ def test_columns_of_another_type_are_told_where_no_plan_can_be_described() -> No
 @pytest.mark.parametrize("missing", ["CurrentTime", "HeldTable", "PlanText"])
 def test_an_earlier_jar_of_the_session_is_told(missing: str) -> None:
     names: dict[str, Any] = dict.fromkeys(("CurrentTime", "HeldTable", "PlanText"), object())
-    jvm = SimpleNamespace(dev=SimpleNamespace(sparksql=SimpleNamespace(plans=SimpleNamespace(**names))))
+    windows = SimpleNamespace(MergedSessions=object())
+    jvm = SimpleNamespace(
+        dev=SimpleNamespace(sparksql=SimpleNamespace(plans=SimpleNamespace(**names), windows=windows))
+    )
     plan_structure._own(jvm)
     setattr(jvm.dev.sparksql.plans, missing, JvmNames(None))
     with pytest.raises(plan_structure.UnknownPlanError, match="earlier version"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sparksql.gateway.operations.operation import OperationCancelledError
-from sparksql.gateway.streaming.progress import CHECKS_A_REPORT, watch
+from sparksql.gateway.streaming.progress import CHECKS_A_REPORT, Watched, watch
 
 
 class Query:
@@ -65,7 +65,15 @@ class NoLag:
         return None
 
 
-LAG: Any = NoLag()
+class NoCount:
+    """Nothing is counted."""
+
+    def of(self, _query: Any) -> None:
+        return None
+
+
+def watched(query: Any) -> Watched:
+    return Watched(query, cast(Any, NoLag()), cast(Any, NoCount()))
 
 
 def nothing() -> None:
@@ -74,14 +82,14 @@ def nothing() -> None:
 
 def test_a_query_that_runs_is_reported_of_at_once_then_now_and_then_and_at_its_end() -> None:
     query, operation = Query(ends_after=3 * CHECKS_A_REPORT + 1), Operation()
-    watch(operation, query, LAG, nothing)  # type: ignore[arg-type]
+    watch(operation, watched(query), nothing)  # type: ignore[arg-type]
     assert query.reports == [1, *(times * CHECKS_A_REPORT for times in (1, 2, 3)), 3 * CHECKS_A_REPORT + 2]
     assert operation.checks == 3 * CHECKS_A_REPORT + 1
 
 
 def test_a_query_that_starts_is_reported_of_once_it_looks_for_data() -> None:
     query = Query(ends_after=4, sources_after=3)
-    watch(Operation(), query, LAG, nothing)  # type: ignore[arg-type]
+    watch(Operation(), watched(query), nothing)  # type: ignore[arg-type]
     assert query.reports == [3, 5]
 
 
@@ -89,7 +97,7 @@ def test_a_stop_is_seen_at_the_next_check_whatever_is_reported() -> None:
     for at in range(1, 2 * CHECKS_A_REPORT):
         query, operation = Query(ends_after=100), Operation(cancelled_at=at)
         with pytest.raises(OperationCancelledError):
-            watch(operation, query, LAG, nothing)  # type: ignore[arg-type]
+            watch(operation, watched(query), nothing)  # type: ignore[arg-type]
         assert query.waits == at
 
 
@@ -102,5 +110,5 @@ def test_a_checkpoint_that_was_taken_over_ends_the_watch_of_its_query() -> None:
 
     query = Query(ends_after=100)
     with pytest.raises(ValueError, match="taken over"):
-        watch(Operation(), query, LAG, check)  # type: ignore[arg-type]
+        watch(Operation(), watched(query), check)  # type: ignore[arg-type]
     assert query.waits == 3
