@@ -13,6 +13,7 @@ from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.default_class import class_path
 from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
 from tests.support.process import GatewayProcess, running
+from tests.support.thorough import thorough_but
 
 from ..connectors import iceberg_catalog
 from ..streams import Streams
@@ -283,6 +284,55 @@ async def test_rows_are_joined_with_the_version_of_their_time(orders: Streams) -
     expired = await orders.run(NAMED, "expired")
     assert expired.error is not None and expired.error.condition == "LOOKUP_VERSION_EXPIRED", expired
     assert "the version of c at" in expired.error.message and "is expired" in expired.error.message
+
+
+# Of a table whose deletes are files of their own: each commit, and the rows that there are after it.
+MERGED_ON_READ = (
+    ("INSERT INTO lake.$.names SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a1', NULL), (2, 'b1', NULL), (3, 'c1', NULL)", "a1 b1 c1 -"),
+    ("UPDATE lake.$.names SET name = 'a2' WHERE id = 1", "a2 b1 c1 -"),
+    ("DELETE FROM lake.$.names WHERE id = 2", "a2 - c1 -"),
+    (
+        "ALTER TABLE lake.$.names ADD PARTITION FIELD bucket(2, id)",
+        "ALTER TABLE lake.$.names RENAME COLUMN name TO title",
+        "ALTER TABLE lake.$.names RENAME COLUMN id TO code",
+        "ALTER TABLE lake.$.names DROP COLUMN day",
+        "ALTER TABLE lake.$.names ADD COLUMN name STRING",
+        "INSERT INTO lake.$.names VALUES (4, 'd1', 'new')",
+        "a2 - c1 d1/new",
+    ),
+    (
+        "MERGE INTO lake.$.names USING (SELECT 3 AS code) m ON names.code = m.code WHEN MATCHED THEN UPDATE SET title = 'c2'",
+        "a2 - c2 d1/new",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("version", thorough_but([3], [2, 3]))
+async def test_rows_deleted_by_merge_on_read_and_renamed_columns_are_those_of_each_version(
+    orders: Streams, version: int
+) -> None:
+    modes = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("delete", "update", "merge"))
+    await orders.ok(
+        f"CREATE TABLE lake.$.names (id INT, name STRING, day DATE) USING iceberg TBLPROPERTIES ('format-version' = '{version}', {modes})"
+    )
+    for *commit, _ in MERGED_ON_READ:
+        await orders.ok(*commit)
+    times = [row[0] for row in await orders.rows("SELECT committed_at FROM lake.$.names.snapshots ORDER BY 1")]
+    assert len(times) == len(MERGED_ON_READ)
+    events = [
+        f"({10 * number + code}, {code}, TIMESTAMP '{time}')"
+        for number, time in enumerate(times)
+        for code in range(1, 5)
+    ]
+    await orders.ok(f"INSERT INTO $.orders VALUES {', '.join(events)}")
+    named = NAMED.replace("c.name", "concat_ws('/', c.title, c.name)").replace("c.id", "c.code")
+    await orders.drained(named)
+    expected = [
+        (10 * number + code, "" if name == "-" else name)
+        for number, (*_, rows) in enumerate(MERGED_ON_READ)
+        for code, name in enumerate(rows.split(), 1)
+    ]
+    assert await orders.rows("SELECT * FROM $.joined ORDER BY o") == expected
 
 
 async def test_new_versions_are_seen_by_the_batches_of_a_query_that_runs(orders: Streams) -> None:

@@ -15,7 +15,6 @@ import java.time.Instant;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +23,7 @@ import java.util.stream.IntStream;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 
@@ -104,14 +104,17 @@ public final class AsOfTable implements Serializable {
   /** Adds the rows of a snapshot with these keys, which begin with its number. */
   void read(long snapshot, List<List<Object>> wanted, Map<List<Object>, List<Row>> found) {
     Set<List<Object>> asked = new HashSet<>(wanted);
-    Method select = method(type("Schema"), "select", Collection.class);
-    Object schema = invoked(call(table, "Table", "schema"), select, List.of(columns.fieldNames()));
+    Object then = schemaOf(snapshot);
+    Object schema = projection(then);
     Object scan = invoked(null, method(type("data.IcebergGenerics"), "read", type("Table")), table);
     Class<?> builder = type("data.IcebergGenerics$ScanBuilder");
     invoked(scan, method(builder, "useSnapshot", long.class), snapshot);
     invoked(scan, method(builder, "project", type("Schema")), schema);
     for (int index = 0; index < keys.length; index++) {
-      invoked(scan, method(builder, "where", type("expressions.Expression")), isIn(index, wanted));
+      String column = nameIn(then, field(keys[index]));
+      if (column != null) { // else its rows have no such value, or the default of all of them, and are compared below
+        invoked(scan, method(builder, "where", type("expressions.Expression")), isIn(index, column, wanted));
+      }
     }
     Rows rows = new Rows(call(schema, "Schema", "asStruct"));
     try (Closeable read = (Closeable) invoked(scan, method(builder, "build"))) {
@@ -132,14 +135,51 @@ public final class AsOfTable implements Serializable {
     }
   }
 
+  /** The schema of a snapshot: Iceberg reads conditions on it by the names that its columns had then. */
+  private Object schemaOf(long snapshot) {
+    Object found = invoked(table, method(type("Table"), "snapshot", long.class), snapshot);
+    Object number = call(found, "Snapshot", "schemaId");
+    Object schema = number == null ? null : ((Map<?, ?>) call(table, "Table", "schemas")).get(number);
+    return schema == null ? call(table, "Table", "schema") : schema;
+  }
+
+  /** The columns by their ids: with the types that they have now, and the names that they had then. */
+  private Object projection(Object then) {
+    Class<?> type = type("types.Types$NestedField");
+    Class<?> builder = type("types.Types$NestedField$Builder");
+    List<Object> fields = new ArrayList<>(columns.length());
+    for (int place = 0; place < columns.length(); place++) {
+      Object field = field(place);
+      String name = nameIn(then, field);
+      Object made = invoked(null, method(type, "from", type), field);
+      made = invoked(made, method(builder, "withName", String.class), name == null ? "added " + place : name);
+      fields.add(invoked(made, method(builder, "build")));
+    }
+    try {
+      return type("Schema").getConstructor(List.class).newInstance(fields);
+    } catch (ReflectiveOperationException other) {
+      throw unknown(other);
+    }
+  }
+
+  private Object field(int place) {
+    Method find = method(type("Schema"), "findField", String.class);
+    return invoked(call(table, "Table", "schema"), find, columns.apply(place).name());
+  }
+
+  /** The name of a column in a schema, null where it has none of its id. */
+  private static String nameIn(Object schema, Object field) {
+    Object number = call(field, "types.Types$NestedField", "fieldId");
+    return (String) invoked(schema, method(type("Schema"), "findColumnName", int.class), number);
+  }
+
   /** Iceberg's expression for a column with one of the values that the keys have. */
-  private Object isIn(int index, List<List<Object>> wanted) {
+  private Object isIn(int index, String column, List<List<Object>> wanted) {
     Set<Object> values = new HashSet<>();
     for (List<Object> key : wanted) {
       values.add(literal(index, key.get(index + 1)));
     }
     values.remove(null); // what the column cannot be is in no row
-    String column = columns.apply(keys[index]).name();
     return invoked(null, method(type("expressions.Expressions"), "in", String.class, Iterable.class), column, values);
   }
 
@@ -179,8 +219,14 @@ public final class AsOfTable implements Serializable {
       shows.setAccessible(true);
     }
 
+    /** Where rows are deleted, records have further columns behind these: the place in the file, or what a delete names. */
     private Row of(Object record) {
-      return (Row) CatalystTypeConverters.convertToScala((InternalRow) invoked(view, shows, record), columns);
+      InternalRow whole = (InternalRow) invoked(view, shows, record);
+      Object[] values = new Object[columns.length()];
+      for (int place = 0; place < values.length; place++) {
+        values[place] = whole.isNullAt(place) ? null : whole.get(place, columns.apply(place).dataType());
+      }
+      return (Row) CatalystTypeConverters.convertToScala(new GenericInternalRow(values), columns);
     }
   }
 
