@@ -28,6 +28,7 @@ from sparksql.protocols.hiveserver2 import messages as m
 from tests.attack import fill
 from tests.attack.fill import At
 from tests.attack.front_process import FRONT_TOKEN
+from tests.support.thorough import thorough_but
 from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
@@ -189,7 +190,17 @@ ATTACKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+# One of each port and of each bound.
+DAILY = [
+    *ATTACKS[2:4],
+    *ATTACKS[5:7],
+    "messages with a wrong token",
+    "packed messages",
+    "open calls of a user without a right",
+]
+
+
+@pytest.mark.parametrize("name", thorough_but(DAILY, ATTACKS))
 async def test_the_front_stays_within_its_memory_and_serves_another_user(front: Front, name: str) -> None:
     base = front.peak
     async with attack(name, front.ports) as held:
