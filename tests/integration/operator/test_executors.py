@@ -21,7 +21,8 @@ QUOTAS = Resource("", "v1", "resourcequotas")
 async def make_executor(env: Environment, name: str = "e-1") -> None:
     """As Spark makes one: its only owner is the driver's pod."""
     driver = await env.get(PODS, env.kubelet.pod_of("s"))
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"], "uid": driver["metadata"]["uid"]}
+    named = {"name": driver["metadata"]["name"], "uid": driver["metadata"]["uid"]}
+    owner = {"apiVersion": "v1", "kind": "Pod", "controller": True, **named}  # as Spark writes it
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
