@@ -48,7 +48,7 @@ def test_jar_is_on_the_class_path(class_path: list[str], jar: str) -> None:
 @pytest.mark.parametrize(
     "jar",
     [
-        "spark-mllib-local", "breeze", "spark-yarn", "spark-repl", "connect-repl", "hive-jdbc", "hive-beeline", "commons-dbcp",
+        "spark-mllib-local", "breeze", "spark-yarn", "spark-repl", "connect-repl", "hive-jdbc", "hive-beeline",
     ],
 )  # fmt: skip
 def test_jar_is_left_out(class_path: list[str], session: Container, jar: str) -> None:

@@ -29,8 +29,9 @@ OTHER_PROCESSORS = tuple(
     name for machine, names in PROCESSORS.items() if machine != platform.machine() for name in names
 )
 OTHER_PROCESSOR_JARS = tuple(f"netty-*-linux-{name}.jar" for name in OTHER_PROCESSORS)
-# Hive's own client, whose driver sends a file that a URL names; nothing of Spark's needs it, nor a second pool of connections.
-CLIENT_JARS = ("hive-jdbc-*", "hive-beeline-*", "commons-dbcp-*")
+# Hive's own client, whose driver sends a file that a URL names; nothing of Spark's needs it. commons-dbcp stays: the metastore, which
+# the demo runs from this image, loads it for each DROP DATABASE (TxnHandler of Hive 2.3).
+CLIENT_JARS = ("hive-jdbc-*", "hive-beeline-*")
 UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *CLIENT_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS, *OTHER_PROCESSOR_JARS)
 
 # Of spark-mllib, Connect needs one class and those that it is made of, to close a session's cache of models. More would do harm:

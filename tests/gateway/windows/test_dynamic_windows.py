@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
 from sparksql.api.execution import StatementMode
-from sparksql.wire.control import ErrorReason, OperationState, ResultOptions
+from sparksql.wire.control import ErrorReason, OperationState, RestoreOptions, ResultOptions
 from sparksql.wire.savepoints import SavepointPlace
 from tests.support.thorough import thorough_but
 
@@ -28,6 +29,7 @@ BY = "GROUP BY k, window_start, window_end"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 # Of so few rows, a state needs one partition.
 FAST = {"spark.sql.shuffle.partitions": "1"}
+FORK = "00000000-0000-4000-8000-000000000001"
 STORES = "org.apache.spark.sql.execution.streaming.state."
 
 
@@ -215,6 +217,30 @@ async def test_a_curve_goes_on_from_the_state_of_its_own_text_and_of_no_other(ta
     await append(tables, "live", events[half:])
     await append(tables, "live", [END_EVENT])
     await tables.drained(f"{insert} -- the same with a comment\nHAVING count(*) > 0", conf=FAST)
+    assert seen(await tables.rows("SELECT * FROM $.curve")) == expected(events)
+
+
+async def test_curve_goes_on_from_its_savepoint_and_its_rebuilt_state_once_the_checkpoint_is_gone(
+    tables: Streams,
+) -> None:
+    events = silent_events(41)
+    third = len(events) // 3
+    await store(tables, "live", [events[:third]])
+    await tables.ok(f"CREATE TABLE $.curve ({COLUMNS}) USING parquet")
+    insert = f"INSERT INTO $.curve {points(STREAM.format('live'))}"
+    await tables.drained(insert, "first", conf=FAST)
+    saved = await tables.saved("saved", "first")
+    rmtree(tables.folder / "first")
+    await append(tables, "live", events[third : 2 * third])
+    await tables.drained(insert, "fork", conf=FAST, restore=RestoreOptions(location=saved, query_id=FORK))
+    rmtree(tables.folder / "saved")
+    more = insert.replace("count(*) AS n", "count(*) + 0 * max(v) AS n")
+    anew = RestoreOptions(location=tables.options("fork").checkpoint, query_id=FORK, rewrite=True)
+    await tables.drained(more, "rebuilt", conf=FAST, restore=anew, rewrites=True, rebuilds=True)
+    rmtree(tables.folder / "fork")
+    await append(tables, "live", events[2 * third :])
+    await append(tables, "live", [END_EVENT])
+    await tables.drained(more, "rebuilt", conf=FAST, restore=anew, rewrites=True, rebuilds=True)
     assert seen(await tables.rows("SELECT * FROM $.curve")) == expected(events)
 
 

@@ -12,12 +12,13 @@ The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm
+from sparksql.gateway.streaming.checkpoints import schema_paths
 from sparksql.gateway.streaming.checkpoints.batch_files import (
     File,
     belongs,
@@ -209,19 +210,19 @@ class Savepoints:
         Raises SavepointError when a file cannot be moved, and what `name_of` raises.
         """
 
-        def move(file: File) -> None:
-            name = name_of(file.path)
-            if name is None:
-                return
-            begin, end = self._path(f"{folder}/{file.path}"), self._path(f"{checkpoint}/state/{name}")
+        def move(path: str, name: str) -> None:
+            begin, end = self._path(f"{folder}/{path}"), self._path(f"{checkpoint}/{name}")
             system = self._system(end)
             system.mkdirs(end.getParent())
             if not system.rename(begin, end):
-                raise SavepointError(f"{file.path} of the new state could not be moved to {name}")
+                raise SavepointError(f"{path} of the new state could not be moved to {name}")
+            if schema_paths.has_paths(name):
+                self._relocate(f"{checkpoint}/{name}", f"{checkpoint}/{name}", checkpoint, moved.values())
 
-        files = list(self._files(folder))
+        found = {file.path: name_of(file.path) for file in self._files(folder)}
+        moved = {path: f"state/{name}" for path, name in found.items() if name is not None}
         with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
-            list(pool.map(move, files))
+            list(pool.map(move, moved, moved.values()))
 
     def checkpoint_in(self, location: str) -> str:
         """Returns the folder of the checkpoint in what lies at `location`. Raises SavepointError."""
@@ -283,16 +284,28 @@ class Savepoints:
             return []
 
     def _copy(self, source: str, target: str, files: Sequence[File], is_cancelled: Callable[[], bool]) -> list[File]:
-        """Copies files; those that are gone meanwhile are left out."""
+        """Copies files, and returns them as they are in the copy; those that are gone meanwhile are left out."""
+        paths = {file.path for file in files}
 
-        def copy(file: File) -> bool:
+        def copy(file: File) -> File | None:
             if is_cancelled():
                 raise CopyCancelledError
-            return self._copy_one(source, target, file)
+            if not self._copy_one(source, target, file):
+                return None
+            if not schema_paths.has_paths(file.path):
+                return file
+            return File(file.path, self._relocate(f"{source}/{file.path}", f"{target}/{file.path}", target, paths))
 
         with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
-            done = list(pool.map(copy, files))
-        return [file for file, is_there in zip(files, done, strict=True) if is_there]
+            return [each for each in pool.map(copy, files) if each is not None]
+
+    def _relocate(self, source: str, target: str, checkpoint: str, there: Collection[str]) -> int:
+        """Writes an operator's metadata with the paths of another checkpoint; returns its bytes."""
+        before = self._text(source)
+        text = schema_paths.relocated(before, checkpoint, there)
+        if text != before:
+            self._write(target, text)
+        return len(text.encode())
 
     def _copy_one(self, source: str, target: str, file: File) -> bool:
         begin, end = self._path(f"{source}/{file.path}"), self._path(f"{target}/{file.path}")
