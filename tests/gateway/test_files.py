@@ -173,7 +173,7 @@ async def assert_hidden(client: GatewayClient, sql: str, *secrets: str) -> None:
     assert view.state is OperationState.ERROR, (sql, view)
     assert view.error is not None
     for secret in (CONTENT, *secrets):
-        assert secret not in str(view), sql
+        assert secret not in view.to_json(), sql
 
 
 @pytest.mark.parametrize("spelling", thorough_but(DAILY_SPELLINGS, SPELLINGS))

@@ -405,9 +405,14 @@ def test_a_block_changes_ansi_unless_double_quotes_depend_on_it(driver: SparkDri
 
 
 INIT_FAILURES = [
-    ("SELECT 1", ErrorReason.NOT_ALLOWED, None, "SELECT 1"),
-    ("SET my.b = 1; INSERT INTO t VALUES (1)", ErrorReason.NOT_ALLOWED, None, "INSERT INTO t VALUES (1)"),
-    ("SET spark.jars = x", ErrorReason.NOT_ALLOWED, None, "SET spark.jars = x"),
+    ("SELECT 1", ErrorReason.NOT_ALLOWED, "STATEMENT_NOT_ALLOWED", "SELECT 1"),
+    (
+        "SET my.b = 1; INSERT INTO t VALUES (1)",
+        ErrorReason.NOT_ALLOWED,
+        "STATEMENT_NOT_ALLOWED",
+        "INSERT INTO t VALUES (1)",
+    ),
+    ("SET spark.jars = x", ErrorReason.NOT_ALLOWED, "STATEMENT_NOT_ALLOWED", "SET spark.jars = x"),
     ("SET my.a = 1;\nDROP TABLE missing", ErrorReason.SQL_ERROR, "TABLE_OR_VIEW_NOT_FOUND", "DROP TABLE missing"),
     ("SELEC 1" + " " * 500, ErrorReason.SQL_ERROR, "PARSE_SYNTAX_ERROR", "SELEC 1" + " " * 193),
 ]

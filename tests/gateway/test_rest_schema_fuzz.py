@@ -33,7 +33,7 @@ from schemathesis.hooks import unregister
 from tests.support.process import TOKEN, GatewayProcess, running
 
 EXAMPLES = 3
-CHAINS_PER_EXAMPLE = 3
+CHAINS_PER_EXAMPLE = 6
 EXAMPLES_VARIABLE = "REST_FUZZ_EXAMPLES"
 REQUEST_SECONDS = 60.0
 SETTLE_SECONDS = 90.0
@@ -194,6 +194,11 @@ def _with_sql(path: str, body: dict[str, Any]) -> dict[str, Any]:
     return body if chosen == len(choice) else {**body, key: choice[chosen]}
 
 
+def _is_taken_for_valid(check: Any, case: schemathesis.Case) -> bool:
+    """Whether a case with a wrong name was taken for a valid one: once `Targets` has named its session, encoded names are judged."""
+    return check.name == "positive_data_acceptance" and bool(getattr(case.meta.phase.data, "mutations", ()))
+
+
 @dataclass
 class Tally:
     """What a run did and saw."""
@@ -221,9 +226,9 @@ class Tally:
             if sent.is_transition_applied:
                 text = "" if answer is None else answer.content.decode(errors="replace")
                 self.linked[label]["astray" if status != 200 and ASTRAY.search(text) else "there"] += 1
-        for checks in recorder.checks.values():
+        for key, checks in recorder.checks.items():
             for check in checks:
-                if check.status is Status.FAILURE:
+                if check.status is Status.FAILURE and not _is_taken_for_valid(check, recorder.cases[key].value):
                     told = check.failure_info
                     self.wrong[f"{check.name}: {told.failure.operation}: {told.failure}\n{told.code_sample}"] += 1
 

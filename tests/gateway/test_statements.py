@@ -350,7 +350,7 @@ async def test_secret_parameters_are_masked_in_results_errors_plans_and_log(
     plan = await client.ok(f"EXPLAIN {filtered}", parameters=given)
     explained = await client.ok(filtered, parameters=given, mode="Explain")
     assert (failed.state, job.state) == (OperationState.ERROR, OperationState.ERROR)
-    pages = [str(await client.page(view.operation_id)) for view in (plan, explained)]
+    pages = [(await client.page(view.operation_id)).to_json() for view in (plan, explained)]
     log = (gateway.folder / "log").read_text(errors="replace")
     for text in (*map(shown, (named, failed, job, raised, plan, explained)), *pages, log):
         assert not [part for part in hidden if part in text], text[-2000:]

@@ -40,14 +40,16 @@ _ERROR_TEXTS = {
 }
 _HANDLE = {"type": "string", "format": "uuid"}
 _HANDLES = {"session_handle", "operation_handle"}
+# A name in a path, as `sparksql.wire.target` takes it: no slash and no control character. (A "." or ".." is refused as well.)
+_NAME = {"type": "string", "pattern": r"^[^/\u0000-\u001f\u007f-\u009f]+$"}
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "session_handle": _HANDLE,
     "operation_handle": _HANDLE,
     "token": {"type": "integer", "format": "int64", "minimum": 0},
-    "identifier": {"type": "string"},
-    "catalog": {"type": "string", "examples": ["spark_catalog"]},
-    "database": {"type": "string", "examples": ["default"]},
-    "table": {"type": "string", "examples": ["orders"]},
+    "identifier": _NAME,
+    "catalog": {**_NAME, "examples": ["spark_catalog"]},
+    "database": {**_NAME, "examples": ["default"]},
+    "table": {**_NAME, "examples": ["orders"]},
 }
 _SAME_SESSION = {"session_handle": "$request.path.session_handle"}
 # Answers that name something, and how the routes that work on it are told what.
