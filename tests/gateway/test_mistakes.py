@@ -30,7 +30,7 @@ def given(value: str, type_: str = "STRING", name: str = "d") -> dict[str, Any]:
 
 
 MISTAKES = {
-    "misspelt keyword in the second statement": Mistake("SELECT 1;\nSELCT 2", (2, 1), ""),
+    "misspelt keyword in the second statement": Mistake("SELECT 1;\nSELCT 2", (2, 1), "did you mean SELECT?"),
     "missing table": Mistake("SELECT * FROM nowhere", (1, 15), "spelling"),
     "missing column": Mistake("SELECT ident FROM (SELECT 1 AS id, 2 AS name)", (1, 8), "Did you mean"),
     "value of a parameter": Mistake(
@@ -68,8 +68,8 @@ MISTAKES = {
         "SELECT reflect('java.lang.System', 'getenv', 'HOME')", (1, 8), "compute it with functions of SQL"
     ),
     "local file": Mistake("SELECT * FROM json.`/etc/passwd`", (1, 1), "A class adds a folder by mounting a volume"),
-    "python": Mistake("df = spark.read.table('t')", (1, 1), ""),
-    "template": Mistake("SELECT {{ 1 }}", (1, 8), ""),
+    "python": Mistake("df = spark.read.table('t')", (1, 1), "this is not Spark SQL"),
+    "template": Mistake("SELECT {{ 1 }}", (1, 8), "with :name for each of spec.parameters"),
 }
 
 

@@ -430,3 +430,7 @@ def test_an_init_statement_that_fails_is_named(
     assert failure is not None
     assert (failure.position, failure.statement) == (2, statement)
     assert (failure.error.reason, failure.error.condition) == (reason, condition), failure
+    if sql == "SELECT 1":
+        assert "run it as a SqlStatement" in failure.error.message
+    if sql.startswith("SELEC "):
+        assert "did you mean SELECT?" in failure.error.message

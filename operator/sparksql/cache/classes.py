@@ -18,8 +18,9 @@ def find_class(store: Store, name: str | None) -> SqlSessionClass | Violation:
         obj = store.get(CLASS, "", name)
         if obj is None:
             names = ", ".join(sorted(ObjectView(each).name for each in store.list(CLASS))) or "none"
+            what = f"spec.className: SqlSessionClass {name} does not exist (there are: {names})"
             return Violation(
-                Reason.CLASS_NOT_FOUND, f"spec.className: SqlSessionClass {name} does not exist (there are: {names})"
+                Reason.CLASS_NOT_FOUND, f"{what}; name one of these, or leave it out for the default class"
             )
         return class_of(obj)
     defaults = [obj for obj in store.list(CLASS) if _is_default(ObjectView(obj))]

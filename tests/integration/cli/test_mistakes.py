@@ -104,7 +104,7 @@ MISTAKES = {
     "session of another namespace": Mistake(
         statement(session="sessionRef: {name: demo/analytics}"), "spec.sessionRef.name"
     ),
-    "memory with another unit": Mistake(session("driver: {memory: 2g}"), "spec.driver.memory"),
+    "memory with another unit": Mistake(session("driver: {memory: 2g}"), "spec.driver.memory", "write for instance"),
     "batch statement that is to stop": Mistake(
         statement("desiredState: Stopped"), "spec.desiredState", "use Canceled to end a batch statement", "use Canceled"
     ),

@@ -53,6 +53,9 @@ STALLED_SECONDS = 30.0
 # The API server's default of `schedulerName`; it has no queue.
 _DEFAULT_SCHEDULER = "default-scheduler"
 
+_MAKE_ROOM = "lower spec.driver.cpu or spec.driver.memory, or have nodes added"
+_OTHER_IMAGE = "check spec.image of the session, or the image and the pull secrets of its class"
+
 # Reasons that a person must look at; they heal by themselves when the cause goes.
 _STALLED = frozenset(
     {
@@ -208,12 +211,13 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     begun = known.admitted_time or pod.created
     age = (s.now - begun).total_seconds()
     limit = s.deadlines.driver_start_seconds + (0 if pod.started else s.deadlines.image_pull_seconds)
-    for problem, seconds, reason in (
-        (pod.unschedulable, s.deadlines.scheduling_seconds, Reason.UNSCHEDULABLE),
-        (pod.image_problem, s.deadlines.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
-        (pod.container_problem, limit, Reason.CONTAINER_NOT_STARTED),
+    for said, remedy, seconds, reason in (
+        (pod.unschedulable, _MAKE_ROOM, s.deadlines.scheduling_seconds, Reason.UNSCHEDULABLE),
+        (pod.image_problem, _OTHER_IMAGE, s.deadlines.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
+        (pod.container_problem, "", limit, Reason.CONTAINER_NOT_STARTED),
     ):
-        if problem is not None:
+        if said is not None:
+            problem = f"{said.rstrip('.')}; {remedy}" if remedy else said
             if age > seconds:
                 return start_failed(s, Phase.PENDING, reason, problem, Command.DELETE_DRIVER)
             is_known = s.session.status.failed_starts > 0

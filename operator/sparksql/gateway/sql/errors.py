@@ -19,6 +19,7 @@ from sparksql.gateway.spark.shapes import Throwable
 from sparksql.gateway.sql.conditions import Condition, at_statement, condition_for, own_error
 from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.script import Fragment, locate, offset_of
+from sparksql.gateway.sql.syntax_hints import syntax_hint
 from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.failure import throwables
 from sparksql.wire.failure.kind import FailureKind
@@ -37,6 +38,7 @@ _UNCLOSED_COMMENT = "UNCLOSED_BRACKETED_COMMENT"
 # How TaskSetManager.canFetchMoreResults of Spark 4.1 aborts a job, with neither condition nor cause. What rows or a statement
 # put into the failure of a job comes behind other words of Spark's.
 _RESULT_TOO_LARGE = re.compile(r"Job aborted due to stage failure: Total size of serialized results of \d+ tasks? \(")
+_SYNTAX_ERROR = "PARSE_SYNTAX_ERROR"
 _OUT_OF_MEMORY = "the heap of {jvm} is used up ({said}): raise {field}, which the class must allow, or have the statement take less at a time"
 _TAILS = (
     "\n== SQL",
@@ -155,7 +157,10 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         reason=_reason(chosen, chain),
         condition=chosen.condition,
         sql_state=chosen.sql_state,
-        message=_unbound_parameter(chosen) or _reflection(chosen) or clean_message(chosen.message) or chosen.class_name,
+        message=_unbound_parameter(chosen)
+        or _reflection(chosen)
+        or _unparsed(chosen, span, fragment)
+        or chosen.class_name,
         line=line,
         position=position,
         fragment=shown,
@@ -194,6 +199,15 @@ def _reflection(thrown: Thrown) -> str | None:
     if routine not in REFLECTION_FUNCTIONS:
         return None
     return f"[{thrown.condition}] function {routine} calls any Java method and is not allowed: compute it with functions of SQL"
+
+
+def _unparsed(thrown: Thrown, span: tuple[int, int] | None, fragment: Fragment) -> str:
+    """Returns the message of an error, of a text that cannot be parsed with what to do about it."""
+    message = clean_message(thrown.message)
+    if thrown.condition != _SYNTAX_ERROR or span is None:
+        return message
+    hint = syntax_hint(fragment.text, fragment.original(span[0]))
+    return f"{message.rstrip('.')}; {hint}" if hint else message
 
 
 def _unknown_routine(thrown: Thrown) -> str:
