@@ -20,7 +20,7 @@ ONE_PROCESS = "one_session"  # a folder whose files share a session, so one proc
 def pytest_configure(config: pytest.Config) -> None:
     installation.use(config)
     config.addinivalue_line("markers", "operator_lost: kills the operator, which all tests share")
-    config.addinivalue_line("markers", "alone: takes away what all tests share, the node or the storage")
+    config.addinivalue_line("markers", "alone: takes away what all tests share, the node, the storage or the front")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
