@@ -31,7 +31,7 @@ from tests.conformance.terminal import Terminal
 
 HERE = Path(__file__).parent
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 8) WHERE sha2(CAST(id AS STRING), 256) = 'none'"
-SECONDS = 600  # of a client's whole run, on a loaded machine
+SECONDS = 900  # of a client's whole run, on a loaded machine
 JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
 # Flink's clients offer only cipher suites for RSA keys unless they are told others; the gateway's key is of an elliptic curve.
 FLINK_CIPHERS = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"

@@ -21,7 +21,7 @@ from tests.e2e.test_front import ENDPOINTS, LABELS, Front
 from tests.support.accounts import account, rule, token
 from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Object, Space
 
-pytestmark = pytest.mark.alone  # others kill replicas of the front
+pytestmark = [pytest.mark.alone, pytest.mark.thorough]  # others kill replicas of the front; integration/front is daily
 MIB = 1 << 20
 SERVED_SECONDS = 2.0  # and what it takes while nothing attacks
 SENDERS = 8
