@@ -33,7 +33,7 @@ from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 LIMIT_BYTES = 512 << 20  # of the chart
-SERVED_SECONDS = 5.0  # 2 on a machine that does nothing else
+SERVED_SECONDS = 2.0  # and ten times what it takes before the attack: attackers and other tests share the cores
 GOOD, NO_RIGHT, WRONG = "user-ada", "user-mallory", "wrong"
 MIB = 1 << 20
 CERTIFICATE, KEY = self_signed(("localhost",), datetime.now(UTC))
@@ -203,6 +203,9 @@ DAILY = [
 @pytest.mark.parametrize("name", thorough_but(DAILY, ATTACKS))
 async def test_the_front_stays_within_its_memory_and_serves_another_user(front: Front, name: str) -> None:
     base = front.peak
+    await front.serves()
+    quiet = max(front.slowest.values())
+    front.slowest.clear()
     async with attack(name, front.ports) as held:
         for _ in range(3):
             front.sample()
@@ -211,4 +214,4 @@ async def test_the_front_stays_within_its_memory_and_serves_another_user(front: 
     seen = {each: round(seconds, 2) for each, seconds in front.slowest.items()}
     print(f"\n{name}: {held} held, {base >> 20} -> {front.peak >> 20} MiB, {seen}")
     assert front.peak < LIMIT_BYTES
-    assert max(front.slowest.values()) < SERVED_SECONDS, seen
+    assert max(front.slowest.values()) < SERVED_SECONDS + 10 * quiet, (seen, quiet)

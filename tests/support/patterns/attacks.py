@@ -152,7 +152,7 @@ def growth(read: Callable[[str], object], text: Callable[[int], str], lengths: t
             continue
         before = _seconds(read, quarter)
         for _ in range(ATTEMPTS):
-            if took <= min(CAP_SECONDS, MAX_RATIO * before):
+            if took <= MAX_RATIO * before:
                 break
             took, before = min(took, _seconds(read, long)), max(before, _seconds(read, quarter))
         else:
