@@ -19,6 +19,7 @@ from sparksql.gateway.sql.syntax_hints import OTHER_LANGUAGE, TEMPLATE, syntax_h
         ("¦import os", OTHER_LANGUAGE),
         ("SELECT ¦{{ ref('a') }}", TEMPLATE),
         ("¦{% set a = 1 %}", TEMPLATE),
+        ("OPTIMIZE t ¦ZORDR BY id", ""),
         ("SELECT 1 ¦)", ""),
         ("SELECT (1 FROM¦", ""),
         ("¦", ""),

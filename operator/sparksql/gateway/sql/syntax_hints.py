@@ -32,11 +32,13 @@ def syntax_hint(text: str, at: int) -> str:
     """Returns what to do about a statement that Spark cannot parse at a place; empty where nothing is known."""
     if text.startswith(_TEMPLATES, at):
         return TEMPLATE
-    first = _WORD.match(text.lstrip())
-    if first is not None and first[0].upper() not in FIRST:
-        near = _near(first[0], FIRST)
-        return f"did you mean {near}?" if near else OTHER_LANGUAGE
     here = _WORD.match(text, at)
+    if here is not None and not text[:at].strip():  # Spark does not know the first word, extensions included
+        near = _near(here[0], FIRST)
+        return "" if here[0].upper() in FIRST else f"did you mean {near}?" if near else OTHER_LANGUAGE
+    first = _WORD.match(text.lstrip())
+    if first is not None and first[0].upper() not in FIRST:  # a statement of an extension, with keywords of its own
+        return ""
     before = text[max(0, at - _WORD_BEFORE_CHARS) : at].split()
     for word in (*([here[0]] if here is not None else []), *before[-1:]):
         near = _near(word, INNER)
