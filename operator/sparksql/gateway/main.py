@@ -114,23 +114,27 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         await binding.answered()
     is_warm = binding is not None
     start = asyncio.create_task(_start_spark(service, frontends, connecting, log_mask, is_warm=is_warm))
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    code = 0
-    if start.done() and start.exception() is not None:
-        log.error("Spark did not start: %s", start.exception())
-        code = 1
-    else:
-        await stopped
-        lifecycle.drain()
-        log.info("draining")
-        if lifecycle.spark is not None:
-            await lifecycle.spark.operations.close(settings.config.drain_seconds)
+    code = await _run(lifecycle, start, stop, settings.config.drain_seconds)
     await frontends.close()
     await runner.cleanup()
     start.cancel()
     await asyncio.to_thread(jvm.stop)  # Spark ends its executors; a start that is still under way fails
     return code
+
+
+async def _run(lifecycle: Lifecycle, start: asyncio.Task[None], stop: asyncio.Event, drain_seconds: float) -> int:
+    """Serves until the process is to stop, and drains. Returns the exit code: 1 if Spark did not start."""
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if start.done() and start.exception() is not None:
+        log.error("Spark did not start: %s", start.exception())
+        return 1
+    await stopped
+    lifecycle.drain()
+    log.info("draining")
+    if lifecycle.spark is not None:
+        await lifecycle.spark.operations.close(drain_seconds)
+    return 0
 
 
 async def _start_spark(
