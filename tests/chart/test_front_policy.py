@@ -1,4 +1,4 @@
-"""Who may say of a session for which user it was made, and what the front may write, on a real API server."""
+"""Policies for the marks of sessions of users and for the Leases of the front, on a real API server."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def changed(server: ApiServer, namespace: str, name: str, metadata: Manifest) ->
 @pytest.mark.parametrize("marks", [LABEL, USER, SHARE], ids=["label", "user", "share"])
 def test_tenant_that_marks_a_session_as_a_users_is_refused(installed: ApiServer, tenants: str, marks: Manifest) -> None:
     answer = created(installed, tenants, TENANT, session("forged", **marks))
-    assert answer.status == 422 and "only the front may say" in answer.message, answer.message
+    assert answer.status == 422 and "only the front may set" in answer.message, answer.message
     name = f"plain-{next(iter(marks))}-{len(str(marks))}"
     assert created(installed, tenants, TENANT, session(name)).status == 201
     answer = changed(installed, tenants, name, marks)
-    assert answer.status == 422 and "only the front may say" in answer.message, answer.message
+    assert answer.status == 422 and "only the front may set" in answer.message, answer.message
     assert changed(installed, tenants, name, {"annotations": {names.ANNOTATION_WAKE: "now"}}).status == 200
 
 
@@ -73,7 +73,7 @@ def test_tenant_may_change_a_session_of_the_front_but_not_whose_it_is(installed:
     assert changed(installed, tenants, "of-ada", {"annotations": {"note": "mine"}}).status == 200
     for marks in ({"labels": {names.LABEL_FRONT_USER: None}}, {"annotations": {names.ANNOTATION_FRONT_USER: "bob"}}):
         answer = changed(installed, tenants, "of-ada", marks)
-        assert answer.status == 422 and "only the front may say" in answer.message, answer.message
+        assert answer.status == 422 and "only the front may set" in answer.message, answer.message
 
 
 def test_front_writes_leases_of_its_users_and_no_other(installed: ApiServer) -> None:

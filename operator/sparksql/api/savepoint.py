@@ -157,7 +157,7 @@ class SqlSavepointStatus(ApiModel):
     )
     attempt: SavepointAttempt | None = Field(None, description="The newest attempt.")
     deletion_job_uid: Annotated[str, Field(max_length=64)] | None = Field(
-        None, alias="deletionJobUID", description="UID of the Job that deletes the data, once the operator has made it."
+        None, alias="deletionJobUID", description="UID of the Job that deletes the data."
     )
     failures: Count = Field(0, description="Attempts that failed.")
     next_attempt_time: Timestamp | None = Field(None, description="Not before this the next attempt is made.")

@@ -266,13 +266,13 @@ class SqlSessionClassSpec(ApiModel):
 class WarmPoolMember(ApiModel):
     namespace: ObjectName = Field(description="Namespace of the driver's pod.")
     uid: Annotated[str, Field(max_length=64)] = Field(
-        description="The driver's own UID, by which its children are named."
+        description="UID of the driver, which is in the names of its children."
     )
     pod_name: ObjectName = Field(description="The driver's pod.")
-    pod_uid: Annotated[str, Field(max_length=64)] = Field(
-        alias="podUID", description="UID of that pod, as the API server gave it when the operator made it."
+    pod_uid: Annotated[str, Field(max_length=64)] = Field(alias="podUID", description="UID of that pod.")
+    key: Annotated[str, Field(max_length=64)] = Field(
+        description="Hash of the configuration that the driver was started with."
     )
-    key: Annotated[str, Field(max_length=64)] = Field(description="What the driver was started with, as a hash.")
 
 
 class WarmPoolStatus(ApiModel):
@@ -281,8 +281,8 @@ class WarmPoolStatus(ApiModel):
     members: tuple[WarmPoolMember, ...] = Field(
         (),
         max_length=6400,
-        description="Drivers that the operator has made and no session has yet. A pod that is not listed here is given to no session, "
-        "whatever its labels are.",
+        description="Drivers that the operator created and that no session uses yet. A session never gets a pod that is not listed "
+        "here.",
     )
 
 
@@ -292,7 +292,7 @@ class SqlSessionClassStatus(ApiModel):
     )
     warm_pool: WarmPoolStatus | None = Field(
         None,
-        description="Drivers started ahead of need; only with `warmPool.size`, and until the last of them is gone.",
+        description="Drivers started ahead of need. Absent without `warmPool.size`, once no driver is left.",
     )
     conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, WarmPool.")
 

@@ -303,9 +303,11 @@ Row = Annotated[tuple[Cell, ...], Field(max_length=10_000)]
 
 
 class StatementWrite(ApiModel):
-    statement_index: Count = Field(description="Which statement of the script it is, from 1.")
-    statement_type: Annotated[str, *clipped(64)] = Field(description="Its type, e.g. INSERT.")
-    rows_written: Counter | None = Field(None, description="Rows that it has changed; absent if not counted.")
+    statement_index: Count = Field(description="Number of the statement in the script, from 1.")
+    statement_type: Annotated[str, *clipped(64)] = Field(description="Type of the statement, e.g. INSERT.")
+    rows_written: Counter | None = Field(
+        None, description="Rows that the statement changed; absent if Spark does not count them."
+    )
 
 
 class StatementResult(ApiModel):
@@ -321,11 +323,11 @@ class StatementResult(ApiModel):
     bytes: Counter = Field(0, description="Size of the rows that are kept.")
     rows_written: Counter | None = Field(
         None,
-        description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes; of a "
-        "stream, since its current run (`streaming.runId`) began. Absent if Spark does not count them, as of a stream into files.",
+        description="Rows inserted, updated or deleted. For a script: by its last statement that writes. For a stream: since its "
+        "current run (`streaming.runId`) began. Absent if Spark does not count them, for example for a stream into files.",
     )
     writes: tuple[StatementWrite, ...] | None = Field(
-        None, max_length=100, description="Writes of a script, in the order of its statements; the first 100."
+        None, max_length=100, description="The first 100 writes of a script, in the order of its statements."
     )
     earlier_results: Count | None = Field(
         None,

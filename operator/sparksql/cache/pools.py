@@ -1,7 +1,7 @@
 """Drivers of warm pools as the store has them.
 
-A driver is a pool's because the class's status has the UID of its pod: the operator alone writes that, with the UID that the API
-server gave when it made the pod. Labels and owner references of pods prove nothing, for whoever makes a pod writes them.
+A driver belongs to a pool if the class's status has the UID of its pod. The operator alone writes that status, with the UID that
+the API server returned for the pod. Labels and owner references prove nothing: the creator of a pod sets them.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def members_of(store: Store, session_class: SqlSessionClass, made: Iterable[Warm
 def strays_of(store: Store, session_class: SqlSessionClass, known: Iterable[str]) -> list[PoolMember]:
     """Returns pods which name the class as their owner and are none of those whose UIDs are `known`.
 
-    The operator ended between the making of one and its record, or somebody else made it. Kubernetes itself deletes a pod by
-    its owner references, so whoever writes them gains nothing where such a pod is removed.
+    The operator ended between the creation of the pod and its record, or another account created it. Kubernetes itself deletes
+    pods by their owner references, so the deletion of such a pod gives its creator no new power.
     """
     ours = frozenset(known)
     pods = store.by_index(POOL_BY_CLASS, session_class.metadata.uid)

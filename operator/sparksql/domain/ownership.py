@@ -1,8 +1,7 @@
-"""Which object of ours another one is of: by the one owner that controls it, by kind and UID. Pure.
+"""Compares the controlling owner of an object with one of ours, by kind and UID. Pure.
 
-Labels, annotations and owner references are written by whoever makes an object. So none of them proves who made it: what an
-object refers to is compared here with a UID that the caller has from a record which tenants cannot write, a status. The rule for
-each kind is in docs/security.md ("Whose an object is").
+The creator of an object sets its labels, annotations and owner references, so none of them proves its origin. Callers compare
+with a UID from a status, which tenants cannot write. docs/security.md ("Ownership of objects") has the rule for each kind.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ SESSION_OWNER, CLASS_OWNER, STATEMENT_OWNER, POD_OWNER = "SqlSession", "SqlSessi
 
 
 def owned_by(obj: Object, kind: str, uid: str) -> bool:
-    """Tells whether an object refers to this owner, as its controller, and to no other; an empty UID is nobody's."""
+    """Returns whether this owner is the only one of an object and controls it; False for an empty UID."""
     owners = obj["metadata"].get("ownerReferences") or ()
     referred = [(each.get("kind"), each.get("uid"), each.get("controller")) for each in owners]
     return bool(uid) and referred == [(kind, uid, True)]
 
 
 def goes_with(obj: Object, kind: str, uid: str) -> bool:
-    """Tells whether an object refers to this owner and to no other, so that it is deleted with it; it need not control it."""
+    """Returns whether this owner is the only one of an object, which is deleted with it; False for an empty UID."""
     owners = obj["metadata"].get("ownerReferences") or ()
     return bool(uid) and [(each.get("kind"), each.get("uid")) for each in owners] == [(kind, uid)]
 

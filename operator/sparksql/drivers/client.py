@@ -26,9 +26,7 @@ from sparksql.wire.session_state import SessionState
 REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream is dead
-MAX_ANSWER_BYTES = (
-    32 << 20
-)  # a view has a statement's outcome, a state what a ConfigMap holds; a driver runs others' code
+MAX_ANSWER_BYTES = 32 << 20  # above a statement's outcome, and above a state, which fits a Secret
 _MAX_REFUSAL_BYTES = 64 << 10
 
 M = TypeVar("M", bound=WireModel)

@@ -42,8 +42,7 @@ class DeletionJobs:
     async def state(self, savepoint: SqlSavepoint) -> DeletionJob | DeletionFailed:
         """Returns how the Job of this object stands. Raises ApiError.
 
-        It is known by the UID that it had when it was made: a Job of the same name and labels that somebody else has made counts
-        as absent.
+        The UID from its creation identifies it: a Job of the same name and labels from another account counts as absent.
         """
         metadata = savepoint.metadata
         uid = savepoint.status.deletion_job_uid or self._made.get(metadata.uid)
@@ -58,8 +57,7 @@ class DeletionJobs:
     ) -> str | None:
         """Creates the Job under `service_account`, that of the statement's session, and returns its UID. Raises ApiError.
 
-        None where a Job of the name is there, or the namespace goes away. The Secret of that name has our settings afterwards,
-        whoever has made it.
+        None if a Job of the name exists, or if the namespace is being deleted. An existing Secret of that name gets our settings.
         """
         metadata = savepoint.metadata
         deletion = DataDeletion(
