@@ -17,7 +17,6 @@ from typing import Any
 
 LENGTHS = (16, 20, 400, 5_000, 20_000)
 FLOOR_SECONDS = 0.005  # below it no growth is judged: the clock and the machine weigh more
-CAP_SECONDS = 1.0
 MAX_RATIO = 8.0  # of the times at four times the length: 4 where they grow linearly, 16 quadratically
 ATTEMPTS = 4
 _ENDS = ("", "\x00", "!", "\n\x00")  # what follows the pumped text: hardly any pattern takes all of them
