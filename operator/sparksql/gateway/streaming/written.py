@@ -31,7 +31,7 @@ class CommittedBatch:
 
 
 class ReportedRows:
-    """Adds up the reports of one run's batches. To be asked at least once in as many batches as Spark keeps reports of."""
+    """Adds up the reports of one run's batches. Read it at least once in as many batches as Spark keeps reports of."""
 
     def __init__(self) -> None:
         self._last: int | None = None
@@ -42,9 +42,10 @@ class ReportedRows:
         """Returns the rows since the query was started, None if that is unknown, or no batch was written yet."""
         if self._is_unknown:
             return None
-        reports = list(query.recentProgress())
+        reports = query.recentProgress()
         kept = int(query.sparkSession().conf().get(_KEPT_REPORTS))
-        return self.add(_committed(reversed(reports)), may_lack=len(reports) >= kept)
+        newest_first = (reports[place] for place in reversed(range(len(reports))))  # each is a call to the JVM
+        return self.add(_committed(newest_first), may_lack=len(reports) >= kept)
 
     def add(self, latest: Iterable[CommittedBatch], *, may_lack: bool) -> int | None:
         """Adds the batches that have not been added, and returns the sum.
