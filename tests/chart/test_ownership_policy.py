@@ -91,7 +91,9 @@ def test_savepoint_that_a_tenant_marks_as_made_by_the_operator_is_refused(
     namespace, user = tenant
     marks = {"annotations": {names.ANNOTATION_TRIGGER: "Periodic"}}
     answer = send(installed, namespace, "sqlsavepoints", marks, user)
-    assert answer.status == 422 and "why a savepoint was made" in answer.message, answer.message
+    assert answer.status == 422 and "may set the annotation sparksql.dev/savepoint-trigger" in answer.message, (
+        answer.message
+    )
 
 
 def test_child_that_the_operator_makes_is_admitted_and_may_be_labelled_by_others(
