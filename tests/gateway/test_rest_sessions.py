@@ -157,7 +157,7 @@ async def test_statement_conf_stays_with_the_statement_and_denied_keys_are_refus
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELEC 1", "org.apache.spark.SparkThrowable: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 1, position 1)"),
+        ("SELEC 1", "org.apache.spark.SparkThrowable: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601; did you mean SELECT? (line 1, position 1)"),
         ("SELECT\n  nocol FROM (SELECT 1 AS a)", "(line 2, position 3)"),
         ("SELECT * FROM rest_nowhere", "[TABLE_OR_VIEW_NOT_FOUND]"),
         ("SELECT CAST('x' AS INT)", "[CAST_INVALID_INPUT]"),
