@@ -68,14 +68,14 @@ class _Entering(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.pause_reading()
         peer = transport.get_extra_info("peername")
         self._slot = self._slots.admit(str(peer[0]) if peer else "", self._cut)
+        loop = asyncio.get_running_loop()
         if self._tls is None:
-            transport.resume_reading()  # a protocol that is not ready for it pauses it again
-            self._begin(transport, self._slot)
+            # Not within this call: until Python 3.11.4 a transport reads after it, also one that was paused in it.
+            loop.call_soon(self._begin, transport, self._slot)
         else:
-            self._shaking = asyncio.get_running_loop().create_task(self._shake(transport, self._slot, self._tls))
+            self._shaking = loop.create_task(self._shake(transport, self._slot, self._tls))
 
     def data_received(self, data: bytes) -> None:
         self._early.append(data)
@@ -116,6 +116,8 @@ class _Entering(asyncio.Protocol):
         self._begin(secured, slot)
 
     def _begin(self, transport: asyncio.Transport, slot: Slot) -> None:
+        if self._has_ended:  # it had to make room meanwhile
+            return
         self._transport = transport
         protocol = self._enter(transport, slot)
         transport.set_protocol(protocol)

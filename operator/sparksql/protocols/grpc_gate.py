@@ -109,8 +109,10 @@ class _End(asyncio.BufferedProtocol):
         return _piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.other is not None and self.other._transport is not None:
-            self.other._transport.write(bytes(memoryview(_piece)[:nbytes]))
+        if self.other is None or self.other._transport is None:  # bytes must not be lost in silence
+            self.cut()
+            return
+        self.other._transport.write(bytes(memoryview(_piece)[:nbytes]))
         if self.passage is not None:
             self.passage.came(nbytes)
 
