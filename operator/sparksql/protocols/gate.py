@@ -72,7 +72,7 @@ class _Entering(asyncio.Protocol):
         self._slot = self._slots.admit(str(peer[0]) if peer else "", self._cut)
         loop = asyncio.get_running_loop()
         if self._tls is None:
-            # Not within this call: until Python 3.11.4 a transport reads after it, also one that was paused in it.
+            # After this call: a transport of Python 3.11.2 reads on when the protocol pauses it within this call.
             loop.call_soon(self._begin, transport, self._slot)
         else:
             self._shaking = loop.create_task(self._shake(transport, self._slot, self._tls))
@@ -116,7 +116,7 @@ class _Entering(asyncio.Protocol):
         self._begin(secured, slot)
 
     def _begin(self, transport: asyncio.Transport, slot: Slot) -> None:
-        if self._has_ended:  # it had to make room meanwhile
+        if self._has_ended:  # closed by `_cut` since it was accepted
             return
         self._transport = transport
         protocol = self._enter(transport, slot)

@@ -109,7 +109,7 @@ class _End(asyncio.BufferedProtocol):
         return _piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.other is None or self.other._transport is None:  # bytes must not be lost in silence
+        if self.other is None or self.other._transport is None:  # a cut connection is an error that the client sees
             self.cut()
             return
         self.other._transport.write(bytes(memoryview(_piece)[:nbytes]))

@@ -17,8 +17,8 @@ DEADLINE = 30.0
 EARLY = b"the first bytes of a handshake"
 
 
-def reads_what_was_paused(self: Any, descriptor: int, callback: Callable[..., None], *arguments: object) -> None:
-    """`_add_reader` of Python 3.11.2, which the images have: it does not heed a pause within `connection_made`."""
+def add_reader_of_python_3_11_2(self: Any, descriptor: int, callback: Callable[..., None], *arguments: object) -> None:
+    """Replaces `_add_reader` of newer versions: the version in the images ignores a pause within `connection_made`."""
     if not self._closing:
         self._loop._add_reader(descriptor, callback, *arguments)
 
@@ -29,29 +29,40 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-@pytest.mark.parametrize("heeds_pauses", [True, False], ids=["this-python", "python-3.11.2"])
-async def test_bytes_sent_before_the_servers_connection_reach_the_server(
-    monkeypatch: pytest.MonkeyPatch, heeds_pauses: bool
-) -> None:
-    if not heeds_pauses:
-        monkeypatch.setattr(selector_events._SelectorTransport, "_add_reader", reads_what_was_paused)  # type: ignore[attr-defined]
-    loop = asyncio.get_running_loop()
-    dial = loop.create_connection
-
-    async def dial_slowly(*arguments: Any, **options: Any) -> Any:
-        await asyncio.sleep(0.2)
-        return await dial(*arguments, **options)
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    gate = GrpcGate(Slots(SlotLimits(10, 10, 10)), Budget.of())
-    port = await gate.listen("127.0.0.1", 0, server.sockets[0].getsockname()[1])
+async def echoed(port: int) -> None:
+    """Sends bytes to a server and waits for them: meanwhile the loop reads what other connections have sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    monkeypatch.setattr(loop, "create_connection", dial_slowly)
     writer.write(EARLY)
-    try:
-        async with asyncio.timeout(DEADLINE):
-            assert await reader.readexactly(len(EARLY)) == EARLY
-    finally:
-        writer.transport.abort()
-        gate.close()
-        server.close()
+    assert await reader.readexactly(len(EARLY)) == EARLY
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("python", ["this version", "3.11.2"])
+async def test_bytes_sent_before_the_connection_to_the_server_reach_the_server(
+    monkeypatch: pytest.MonkeyPatch, python: str
+) -> None:
+    if python == "3.11.2":
+        monkeypatch.setattr(selector_events._SelectorTransport, "_add_reader", add_reader_of_python_3_11_2)  # type: ignore[attr-defined]
+    server, other = [await asyncio.start_server(echo, "127.0.0.1", 0) for _ in range(2)]
+    inner_port, other_port = [each.sockets[0].getsockname()[1] for each in (server, other)]
+    gate = GrpcGate(Slots(SlotLimits(10, 10, 10)), Budget.of())
+    port = await gate.listen("127.0.0.1", 0, inner_port)
+    loop, may_connect = asyncio.get_running_loop(), asyncio.Event()
+    create_connection = loop.create_connection
+
+    async def create_later(factory: Any, host: str, to_port: int, **options: Any) -> Any:
+        if to_port == inner_port:
+            await may_connect.wait()
+        return await create_connection(factory, host, to_port, **options)
+
+    monkeypatch.setattr(loop, "create_connection", create_later)
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(EARLY)
+        await echoed(other_port)
+        may_connect.set()
+        assert await reader.readexactly(len(EARLY)) == EARLY
+    writer.transport.abort()
+    gate.close()
+    server.close()
+    other.close()
