@@ -22,19 +22,18 @@ from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.protocols.budget import Budget, OverBudgetError
-from sparksql.protocols.grpc_gate import LOOPBACK, GrpcGate
-from sparksql.protocols.passages import UNKNOWN_CALLS, Reading
+from sparksql.protocols.connect_port import ConnectPort
+from sparksql.protocols.grpc_messages import LateMessageError, Messages
+from sparksql.protocols.passages import Reading
 from sparksql.protocols.slots import Slots
 from sparksql.protocols.spark_connect import (
     CHANNEL_OPTIONS,
-    MAX_RPCS,
     METHODS,
     ClientGoneError,
     Kind,
     Relay,
     RelayedError,
     path,
-    server_options,
 )
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.driver import CONNECT_PORT
@@ -43,9 +42,6 @@ from sparksql.wire.front import SESSION_HEADER, USER_HEADER, written_user
 log = logging.getLogger(__name__)
 
 IDLE_CHANNEL_SECONDS = 300.0
-RENEWED_SECONDS = 3600.0
-READ_SECONDS = 150.0  # of a message; the wait for its turn to be large counts in
-_SPARE_CONNECTIONS = 64  # that end while others begin
 _SESSION_ID_BYTES = 64
 _OWN_METADATA = frozenset({SESSION_HEADER, USER_HEADER})
 _CODES = {
@@ -120,7 +116,7 @@ class Channels:
 
 
 class ConnectFront:
-    """The gRPC server, the gate before it, and its way to drivers. Belongs to the event loop."""
+    """The port and its way to drivers. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -136,50 +132,22 @@ class ConnectFront:
         self._limits = limits
         self._metrics = metrics
         self._budget = budget
-        self._slots = slots.limits
-        self._gate = GrpcGate(slots, budget)
+        self._port = ConnectPort(self, slots, budget)
         self._channels = Channels()
         # Of the kind that reads nothing before its handler does.
         self._methods = {path(name): grpc.stream_stream_rpc_method_handler(self._handler(name)) for name in METHODS}
-        self._server: Any = None
-        self._stopping: set[asyncio.Task[Any]] = set()
 
     async def listen(self, address: str, port: int, credentials: Any) -> int:
         """Begins to listen, without `credentials` speaking no TLS, and returns the port. Raises OSError when it is taken."""
-        return await self._gate.listen(address, port, await self._start(credentials))
+        return await self._port.listen(address, port, credentials)
 
     async def renew(self, credentials: Any) -> None:
-        """Serves new connections with another certificate; calls under way have an hour, and then their clients come again."""
-        before = self._server
-        self._gate.lead_to(await self._start(credentials))
-        task = asyncio.create_task(before.stop(RENEWED_SECONDS))
-        self._stopping.add(task)
-        task.add_done_callback(self._stopping.discard)
-
-    async def _start(self, credentials: Any) -> int:
-        """Starts a server on loopback and returns its port."""
-        options = server_options(self._slots.most + self._slots.strangers + _SPARE_CONNECTIONS)
-        most = MAX_RPCS + UNKNOWN_CALLS * self._slots.strangers
-        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
-        self._server.add_generic_rpc_handlers((self,))
-        where = f"{LOOPBACK}:0"
-        try:
-            if credentials is None:
-                inner: int = self._server.add_insecure_port(where)
-            else:
-                inner = self._server.add_secure_port(where, credentials)
-        except RuntimeError as failed:
-            raise OSError(f"Connect cannot listen on {where}: {failed}") from None
-        await self._server.start()
-        return inner
+        """Serves new connections with another certificate, see `ConnectPort`."""
+        await self._port.renew(credentials)
 
     async def close(self, seconds: float) -> None:
         """Takes no new request; those under way may end within so many seconds."""
-        self._gate.close()
-        for task in self._stopping:
-            task.cancel()
-        if self._server is not None:
-            await self._server.stop(seconds)
+        await self._port.close(seconds)
         await self._channels.close()
 
     async def tidy(self) -> None:
@@ -195,8 +163,9 @@ class ConnectFront:
             try:
                 await self._answer(method, context)
             except FrontError as refusal:
-                self._metrics.refused("connect", refusal)
-                return await context.abort(_CODES[refusal.refusal], str(refusal))
+                return await self._refuse(refusal, context)
+            except LateMessageError as late:
+                return await self._refuse(FrontError(Refusal.NOT_READY, str(late)), context)
             except OverBudgetError as over:
                 return await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(over))
             except RelayedError as error:
@@ -211,9 +180,13 @@ class ConnectFront:
 
         return answer
 
+    async def _refuse(self, refusal: FrontError, context: Any) -> Any:
+        self._metrics.refused("connect", refusal)
+        return await context.abort(_CODES[refusal.refusal], str(refusal))
+
     async def _answer(self, method: str, context: Any) -> None:
         """Finds out who asks and whether they may before anything is read."""
-        passage = self._gate.passage(context.peer())
+        passage = self._port.passage(context)
         if passage is None:
             raise FrontError(Refusal.UNAVAILABLE, "the connection is being closed, or has not come by the front's port")
         with passage.call(), passage.read() as reading:
@@ -233,10 +206,10 @@ class ConnectFront:
         return _Caller(user, naming.parse(given.get(SESSION_HEADER)))
 
     async def _pass(self, method: str, caller: _Caller, context: Any, reading: Reading) -> None:
-        requests = _Requests(context, METHODS[method], reading)
+        requests = Messages(context, reading, is_upload=METHODS[method] is Kind.UPLOAD)
         if not await requests.read():
             raise FrontError(Refusal.INVALID, "the request holds no message")
-        connection = f"connect-{requests.session_id}"
+        connection = f"connect-{session_id_of(requests.waiting)}"
         with self._metrics.opening("connect"):
             target = await self._sessions.open(
                 caller.user, caller.asked, ClientProtocol.CONNECT, self._limits.connect_hold_seconds, connection
@@ -249,47 +222,6 @@ class ConnectFront:
             self._channels.give_back(held)
         if method == "ReleaseSession":
             await self._sessions.end(target)
-
-
-class _Requests:
-    """The messages of a call, read one at a time, each within a time; one that is given away is not kept.
-
-    Who asks for the next one has handed the one before on.
-    """
-
-    def __init__(self, context: Any, kind: Kind, reading: Reading) -> None:
-        self._reading = reading
-        self._given = 0
-        self._context = context
-        self._is_upload = kind is Kind.UPLOAD
-        self._message: list[bytes] = []
-        self.session_id = ""
-
-    async def read(self) -> bool:
-        """Reads the next message and returns whether there is one. Raises FrontError for one that does not come."""
-        try:
-            async with asyncio.timeout(READ_SECONDS):
-                message = await self._context.read()
-        except TimeoutError:
-            what = f"a message has not come within {READ_SECONDS:.0f} s: send it faster, or in smaller ones"
-            raise FrontError(Refusal.NOT_READY, what) from None
-        if message is grpc.aio.EOF:
-            return False
-        self._message = [message]
-        self.session_id = session_id_of(message)
-        return True
-
-    def __aiter__(self) -> _Requests:
-        return self
-
-    async def __anext__(self) -> bytes:
-        self._reading.handed_on(self._given)
-        self._given = 0
-        if not self._message and (not self._is_upload or not await self.read()):
-            self._reading.end()
-            raise StopAsyncIteration
-        self._given = len(self._message[0])
-        return self._message.pop()
 
 
 def session_id_of(request: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
 from typing import Any
 
@@ -77,13 +77,6 @@ METHODS = {
     "ExecutePlan": Kind.STREAM,
     "ReattachExecute": Kind.STREAM,
     "AddArtifacts": Kind.UPLOAD,
-}
-
-
-HANDLER_OF: Mapping[Kind, Callable[[Any], Any]] = {
-    Kind.UNARY: grpc.unary_unary_rpc_method_handler,
-    Kind.STREAM: grpc.unary_stream_rpc_method_handler,
-    Kind.UPLOAD: grpc.stream_unary_rpc_method_handler,
 }
 
 

@@ -328,7 +328,7 @@ async def test_handshakes_that_are_broken_off_do_not_end_the_process(opened: Run
 
 
 async def test_a_call_past_the_gate_is_refused(opened: Running) -> None:
-    inner = opened.front._gate._inner_port
+    inner = opened.front._port._gate._inner_port
     async with opened.channel(port=inner) as channel:
         failed = await refusal(channel)
         assert failed.code() is grpc.StatusCode.UNAVAILABLE and opened.driver.sizes == []

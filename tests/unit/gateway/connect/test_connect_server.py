@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
 
 from sparksql.gateway.frontends.connect.errors import not_permitted
-from sparksql.gateway.frontends.connect.server import open_server
+from sparksql.gateway.frontends.connect.proxy import ConnectProxy
+from sparksql.gateway.frontends.connect.server import DriverConnectPort
 from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget
 from sparksql.protocols.spark_connect import SERVICE
 from sparksql.wire.front import USER_HEADER
 
@@ -40,7 +42,7 @@ class ScriptedProxy:
 
         return unary
 
-    async def execute(self, data: bytes, context: Any) -> None:
+    async def execute(self, data: bytes, context: Any, _: Any) -> None:
         for _ in range(3):
             await context.write(data)
 
@@ -59,11 +61,13 @@ async def proxy() -> ScriptedProxy:
 
 @pytest.fixture
 async def channel(proxy: ScriptedProxy) -> AsyncIterator[grpc.aio.Channel]:
-    server, port = open_server(proxy, Callers(TOKEN, FRONT_TOKEN), "127.0.0.1", 0)  # type: ignore[arg-type]
-    await server.start()
+    opened = DriverConnectPort(
+        cast(ConnectProxy, proxy), Callers(TOKEN, FRONT_TOKEN), Budget.of(DRIVER_BYTES, DRIVER_CALLS)
+    )
+    port = await opened.listen("127.0.0.1", 0)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
         yield connected
-    await server.stop(0)
+    await opened.close(0)
 
 
 def authorization(token: str) -> tuple[tuple[str, bytes | str], ...]:

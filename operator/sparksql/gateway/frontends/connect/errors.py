@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sql.errors import bounded, clean_message
+from sparksql.protocols.budget import OverBudgetError
 from sparksql.wire.control import ErrorReason, OperationError
 
 DETAILS_KEY = "grpc-status-details-bin"
@@ -78,6 +79,16 @@ def not_permitted(message: str) -> ConnectError:
 def malformed(message: str) -> ConnectError:
     """Returns the error for a request that says what it may not."""
     return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+
+def unavailable(message: str) -> ConnectError:
+    """Returns the error for a request that the client may send again."""
+    return ConnectError(grpc.StatusCode.UNAVAILABLE, message)
+
+
+def over_budget(error: OverBudgetError) -> ConnectError:
+    """Returns the error for a bound of the driver that the client has met."""
+    return ConnectError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
 
 
 def bad_handle(handle: str) -> ConnectError:

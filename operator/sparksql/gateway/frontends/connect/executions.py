@@ -15,7 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import grpc
@@ -65,7 +65,7 @@ class Execution:
     """Represents one admitted statement."""
 
     def __init__(self, executions: Executions, asked: Asked, handle: str) -> None:
-        self.asked = asked
+        self.asked = replace(asked, request=b"")
         self.request = asked.request  # until it is forwarded
         self.handle = handle
         self.operation = ""

@@ -90,19 +90,31 @@ class ConnectProxy:
         self._executions = executions
         self._decoder = decoder
 
-    async def execute(self, data: bytes, context: Any) -> None:
+    async def execute(self, data: bytes, context: Any, release: Callable[[], None]) -> None:
         """Answers ExecutePlan: has a plan checked, waits for its turn, and streams its result.
 
+        `release` gives back what the request has taken of its caller's share: statements that wait have a bound of their own.
         Raises ConnectError, StatementError, or SparkError.
         """
         request, findings = await self._decoder.run(read_execute, data)
+        del data
         name_user(request)
         request.operation_id = operation_id(request.operation_id or str(uuid.uuid4()))
         handle = await self._session(request, context)
         with self._service.using(handle):
-            await self._execute(handle, request, findings, context)
+            execution, forwarded = await self._admit(handle, request, findings)
+            del request, findings  # the stream may be long
+            if execution is None or execution.forwarded:  # of one that it has already, Spark says so
+                await self._upstream.relay("ExecutePlan", forwarded, context, self._record_activity(handle))
+            else:
+                del forwarded
+                release()
+                await self._take_turn(execution, context)
 
-    async def _execute(self, handle: str, request: wire.ExecutePlanRequest, findings: Findings, context: Any) -> None:
+    async def _admit(
+        self, handle: str, request: wire.ExecutePlanRequest, findings: Findings
+    ) -> tuple[Execution | None, bytes]:
+        """Checks a plan and queues its statement, None for one that executes nothing. Returns it and what Spark is given."""
         key = session_key(request)
         passed = await self._check(handle, key, request, findings)
         name = ExecutionKey(key, request.operation_id)
@@ -119,12 +131,9 @@ class ConnectProxy:
                 local=passed.local,
             )
             execution = self._executions.admit(asked, handle, passed.statement_type or findings.statement_type)
-        if execution is None or execution.forwarded:  # of one that it has already, Spark says so
-            await self._upstream.relay("ExecutePlan", forwarded, context, self._record_activity(handle))
-        else:
-            await self._take_turn(execution, context)
+        return execution, forwarded
 
-    async def reattach(self, data: bytes, context: Any) -> None:
+    async def reattach(self, data: bytes, context: Any, _release: Callable[[], None]) -> None:
         """Answers ReattachExecute: goes on with the stream of a statement, or waits on for its turn.
 
         Raises ConnectError, or SparkError.

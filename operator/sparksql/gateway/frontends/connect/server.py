@@ -1,7 +1,7 @@
-"""The gRPC server of the Connect frontend: TLS, token, limits; everything else is the proxy's.
+"""The port of the Connect frontend: TLS, token, limits; everything else is the proxy's.
 
-Invariants: a request without the session's token, or the front's, is answered before any of its body is read; only the methods of
-Spark's Connect service exist.
+Invariants: a request without the session's token, or the front's, is answered before any of its body is read; what is read is of
+its caller's share of the driver's budget; only the methods of Spark's Connect service exist.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from sparksql.gateway.frontends.connect.backend import Backend
 from sparksql.gateway.frontends.connect.decoding import Decoder
+from sparksql.gateway.frontends.connect.errors import malformed, unavailable
 from sparksql.gateway.frontends.connect.executions import Executions
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
@@ -26,7 +29,11 @@ from sparksql.gateway.sessions.callers import Caller, Callers, current
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.protocols.spark_connect import HANDLER_OF, MAX_RPCS, METHODS, path, server_options
+from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Bound, Budget, Pool
+from sparksql.protocols.connect_port import ConnectPort
+from sparksql.protocols.grpc_messages import Messages
+from sparksql.protocols.slots import SlotLimits, Slots
+from sparksql.protocols.spark_connect import METHODS, Kind, path
 from sparksql.wire.driver import SqlPolicy
 from sparksql.wire.front import USER_HEADER, read_user
 
@@ -40,6 +47,8 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 MAX_CONNECTIONS = 1000
+MOST_OF_MESSAGE = DRIVER_BYTES.each // 2
+"""What a message takes of its caller's share at most while it is handled: a larger one leaves the caller's other calls room."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,14 @@ class ConnectServer:
     """A proxy that is open."""
 
     def __init__(
-        self, server: Any, upstream: Upstream, executions: Executions, decoder: Decoder, pool: ThreadPoolExecutor
+        self,
+        port: DriverConnectPort,
+        upstream: Upstream,
+        executions: Executions,
+        decoder: Decoder,
+        pool: ThreadPoolExecutor,
     ) -> None:
-        self._server = server
+        self._port = port
         self._upstream = upstream
         self._executions = executions
         self._decoder = decoder
@@ -89,7 +103,7 @@ class ConnectServer:
 
     async def stop(self, grace: float) -> None:
         """Takes no new request; those under way may end within `grace` seconds."""
-        await self._server.stop(grace)
+        await self._port.close(grace)
         self._watch.cancel()
         await self._executions.close()
         await self._upstream.close()
@@ -110,7 +124,9 @@ class ConnectFrontend:
     async def start(self, driver: SparkDriver) -> None:
         """Listens. Raises OSError when the port is taken."""
         settings = connect_settings(self._context.settings, self._context.port)
-        self._server = await serve_connect(self._context.sessions, driver, settings)
+        # Calls of Connect wait long for their turn: with a bound of their own they leave room to those of other protocols.
+        budget = Budget(self._context.control.budget.bytes, Pool(Bound.CALLS, DRIVER_CALLS))
+        self._server = await serve_connect(self._context.sessions, driver, settings, budget)
 
     async def close(self) -> None:
         """Ends its streams, after a moment for those whose statements have ended."""
@@ -118,7 +134,9 @@ class ConnectFrontend:
             await self._server.stop(GRACE_SECONDS)
 
 
-async def serve_connect(service: SessionService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
+async def serve_connect(
+    service: SessionService, driver: SparkDriver, settings: ConnectSettings, budget: Budget
+) -> ConnectServer:
     """Starts Spark's own service on loopback and the proxy before it. Raises OSError when the port is taken."""
     pool = ThreadPoolExecutor(4, thread_name_prefix="connect")
     backend = await asyncio.get_running_loop().run_in_executor(pool, Backend.start, driver)
@@ -126,33 +144,26 @@ async def serve_connect(service: SessionService, driver: SparkDriver, settings: 
     executions = Executions(service, backend, pool)
     sessions = ConnectSessions(service, backend, pool)
     proxy = ConnectProxy(service, settings.policy, backend, upstream, sessions, executions, decoder)
-    server, port = open_server(proxy, settings.callers, settings.address, settings.port, settings.credentials)
-    await server.start()
+    opened = DriverConnectPort(proxy, settings.callers, budget)
+    port = await opened.listen(settings.address, settings.port, settings.credentials)
     log.info("Connect listens on port %d", port)
-    return ConnectServer(server, upstream, executions, decoder, pool)
+    return ConnectServer(opened, upstream, executions, decoder, pool)
 
 
-def open_server(
-    proxy: ConnectProxy, callers: Callers, address: str, port: int, credentials: Any = None
-) -> tuple[Any, int]:
-    """Makes a server that is not started yet, and its port. Raises OSError when that is taken."""
-    server = grpc.aio.server(options=server_options(MAX_CONNECTIONS), maximum_concurrent_rpcs=MAX_RPCS)
-    server.add_generic_rpc_handlers((_Handlers(proxy, callers),))
-    where = f"{address}:{port}"
-    try:
-        if credentials is None:
-            return server, server.add_insecure_port(where)
-        return server, server.add_secure_port(where, credentials)
-    except RuntimeError as failed:
-        raise OSError(f"Connect cannot listen on {where}: {failed}") from None
+class _SharedConnection(Enum):
+    """Names the holder of connections that carry calls of several users."""
+
+    FRONT = auto()
 
 
-class _Handlers:
-    """gRPC asks it for the handler of each request, by path and metadata."""
+class DriverConnectPort:
+    """The driver's port of Connect and the handlers of its calls, which gRPC finds by path and metadata."""
 
-    def __init__(self, proxy: ConnectProxy, callers: Callers) -> None:
+    def __init__(self, proxy: ConnectProxy, callers: Callers, budget: Budget) -> None:
         self._callers = callers
-        handlers: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
+        self._budget = budget
+        self._port = ConnectPort(self, Slots(SlotLimits.of_one_token(MAX_CONNECTIONS)), budget)
+        handlers: dict[str, Callable[..., Awaitable[Any]]] = {
             "AnalyzePlan": proxy.analyze,
             "Config": proxy.config,
             "ArtifactStatus": proxy.artifact_status,
@@ -165,28 +176,63 @@ class _Handlers:
             "ReattachExecute": proxy.reattach,
             "AddArtifacts": proxy.add_artifacts,
         }
-        self._methods = {path(name): HANDLER_OF[kind](self._answered(handlers[name])) for name, kind in METHODS.items()}
         # Of the kind that reads nothing before its handler does.
-        self._unauthenticated = grpc.stream_stream_rpc_method_handler(_refuse)
+        self._methods = {
+            path(name): grpc.stream_stream_rpc_method_handler(self._answered(kind, handlers[name]))
+            for name, kind in METHODS.items()
+        }
+        self._unauthenticated = next(iter(self._methods.values()))  # each of them refuses
 
-    def _answered(self, handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-        """The handler with its caller known and its failures told."""
-        told = with_statuses(handler)
+    async def listen(self, address: str, port: int, credentials: Any = None) -> int:
+        """Begins to listen, without `credentials` without TLS, and returns the port. Raises OSError when it is taken."""
+        return await self._port.listen(address, port, credentials)
 
-        async def answer(request: Any, context: Any) -> Any:
-            caller = caller_of(context.invocation_metadata(), self._callers)
-            if caller is None:
-                return await _refuse(request, context)
-            current.set(caller)
-            return await told(request, context)
-
-        return answer
+    async def close(self, seconds: float) -> None:
+        """Takes no new request; those under way may end within so many seconds."""
+        await self._port.close(seconds)
 
     def service(self, details: Any) -> Any:
-        """The handler, None for a method that does not exist."""
+        """Returns the handler of a call, None for a method that does not exist."""
         if caller_of(details.invocation_metadata, self._callers) is None:
             return self._unauthenticated
         return self._methods.get(details.method)
+
+    def _answered(self, kind: Kind, handler: Callable[..., Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+        """The handler with its caller known, its requests counted, and its failures as statuses."""
+        return with_statuses(partial(self._answer, kind, handler))
+
+    async def _answer(self, kind: Kind, handler: Callable[..., Awaitable[Any]], _: Any, context: Any) -> None:
+        """Finds out who calls before anything is read."""
+        passage = self._port.passage(context)
+        if passage is None:
+            raise unavailable("the connection is being closed, or has not come by the gateway's port")
+        with passage.call(), passage.read() as reading:
+            caller = caller_of(context.invocation_metadata(), self._callers)
+            if caller is None:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request has not this session's token")
+                return
+            current.set(caller)
+            holder = Caller(caller.user)
+            passage.claim(holder if caller.user is None else _SharedConnection.FRONT)
+            with self._budget.calls.lease(holder, 1):
+                messages = Messages(context, reading, is_upload=kind is Kind.UPLOAD)
+                await self._serve(kind, handler, holder, messages, context)
+
+    async def _serve(
+        self, kind: Kind, handler: Callable[..., Awaitable[Any]], holder: Caller, messages: Messages, context: Any
+    ) -> None:
+        if kind is Kind.UPLOAD:
+            await context.write(await handler(messages, context))
+            return
+        if not await messages.read():
+            raise malformed("the request holds no message")
+        size = min(len(messages.waiting), MOST_OF_MESSAGE)
+        request = [messages.take()]  # the handler's alone
+        with self._budget.bytes.lease(holder, size) as held:
+            if kind is Kind.UNARY:
+                await context.write(await handler(request.pop(), context))
+            else:
+                await handler(request.pop(), context, held.end)
 
 
 def caller_of(metadata: Any, callers: Callers) -> Caller | None:
@@ -196,7 +242,3 @@ def caller_of(metadata: Any, callers: Callers) -> Caller | None:
     user = given.get(USER_HEADER)
     found = callers.identify(token.encode(errors="surrogateescape"), None if user is None else read_user(user))
     return found if scheme == "Bearer" else None
-
-
-async def _refuse(requests: Any, context: Any) -> None:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request has not this session's token")

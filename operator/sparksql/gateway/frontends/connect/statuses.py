@@ -8,10 +8,19 @@ from typing import Any
 
 import grpc
 
-from sparksql.gateway.frontends.connect.errors import DETAILS_KEY, ConnectError, refused_by_service, refused_statement
+from sparksql.gateway.frontends.connect.errors import (
+    DETAILS_KEY,
+    ConnectError,
+    over_budget,
+    refused_by_service,
+    refused_statement,
+    unavailable,
+)
 from sparksql.gateway.frontends.connect.upstream import SparkError
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.gateway.sql.errors import StatementError
+from sparksql.protocols.budget import OverBudgetError
+from sparksql.protocols.grpc_messages import LateMessageError
 from sparksql.protocols.spark_connect import ClientGoneError
 
 log = logging.getLogger(__name__)
@@ -29,6 +38,10 @@ def with_statuses(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[An
             return await _abort(context, refused_statement(error.error))
         except ClientError as error:
             return await _abort(context, refused_by_service(error))
+        except OverBudgetError as error:
+            return await _abort(context, over_budget(error))
+        except LateMessageError as error:
+            return await _abort(context, unavailable(str(error)))
         except SparkError as error:
             return await context.abort(error.code, str(error), error.trailing)
         except ClientGoneError:
