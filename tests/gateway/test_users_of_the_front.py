@@ -102,6 +102,26 @@ async def test_a_session_is_its_users_and_nobody_elses(
     assert lines and {line["user"] for line in lines} == {ADA}, lines
 
 
+async def test_a_request_in_another_users_session_is_refused_before_its_body(gateway: GatewayProcess) -> None:
+    async with aiohttp.ClientSession() as http:
+        ada = AsUser(http, gateway, ADA, FRONT_TOKEN)
+        _, opened = await ada.ask("POST", "/v4/sessions", {})
+        session = opened["sessionHandle"]
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", gateway.port, ssl=gateway.client_tls(), server_hostname="localhost"
+        )
+        head = (
+            f"POST /v4/sessions/{session}/statements HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FRONT_TOKEN}\r\n"
+            f"{USER_HEADER}: {written_user(BOB)}\r\nContent-Length: 1000\r\n\r\n"
+        )
+        writer.write(head.encode())
+        async with asyncio.timeout(120):
+            answer = (await reader.readuntil(b"}")).decode()
+        assert answer.startswith("HTTP/1.1 500") and f"Session '{session}' does not exist." in answer, answer
+        writer.transport.abort()
+        await ada.ask("DELETE", f"/v4/sessions/{session}")
+
+
 async def test_the_front_reaches_paths_of_clients_only(gateway: GatewayProcess, client: GatewayClient) -> None:
     async with aiohttp.ClientSession() as http:
         ada, nobody = AsUser(http, gateway, ADA, FRONT_TOKEN), AsUser(http, gateway, None, FRONT_TOKEN)

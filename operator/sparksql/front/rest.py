@@ -77,7 +77,8 @@ class RestFront:
         """Makes the application, with the bounds that a driver's has."""
         body = read_body(self._budget, lambda request: request[_USER].name)
         app = web.Application(
-            client_max_size=MAX_BODY_BYTES, middlewares=[mark_busy, self._errors(), self._authentication(), body]
+            client_max_size=MAX_BODY_BYTES,
+            middlewares=[mark_busy, self._errors(), self._authentication(), self._right(), body],
         )
         app.router.add_route("*", "/{path:.*}", self._serve)
         return app
@@ -107,10 +108,25 @@ class RestFront:
 
         return authenticate
 
+    def _right(self) -> Middleware:
+        """Makes the middleware that refuses a request before its body is read: a wrong path, or no right to its session."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            segments = read_target(request.raw_path).segments
+            if not is_for_clients(segments):
+                return _error(404, f"Not found: {request.path}")
+            match client_path(segments).rest:
+                case ("sessions", handle, *_) if _HANDLE.fullmatch(handle):
+                    await self._sessions.check_handle(request[_USER], handle)
+                case _:
+                    pass
+            return await handler(request)
+
+        return check
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         segments = read_target(request.raw_path).segments
-        if not is_for_clients(segments):
-            return _error(404, f"Not found: {request.path}")
         path = client_path(segments)
         match (request.method, path.rest):
             case ("POST", _) if is_thrift(segments):

@@ -86,6 +86,10 @@ class FrontSessions:
         entry = self._directory.find(key)
         return entry if entry is not None and self._target(entry, protocol) is None else None
 
+    async def check_handle(self, user: User, handle: str) -> None:
+        """Raises FrontError for a user who may not use the session that a handle leads to, or where there is none."""
+        await self._entry_of(user, handle)
+
     async def coming(self, user: User, handle: str, protocol: ClientProtocol) -> SessionKey | None:
         """Returns the session that a handle leads to if its driver does not serve yet and will, None if it does.
 

@@ -59,6 +59,7 @@ class Sessions(FakeSessions):
     """Serves at once, unless `starting` says why it does not."""
 
     starting: FrontError | None = None
+    forbidden: frozenset[str] = frozenset()  # users without a right to any session
     withdrawn: FrontError | None = None  # what a user is told who may not go on at the end of the wait
 
     def __init__(self) -> None:
@@ -90,6 +91,10 @@ class Sessions(FakeSessions):
 
     def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> Any:
         return None if self.starting is None else SimpleNamespace(uid=UID)
+
+    async def check_handle(self, user: User, handle: str) -> None:
+        if user.name in self.forbidden:
+            raise FrontError(Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
 
     async def coming(self, user: User, handle: str, protocol: ClientProtocol) -> SessionKey | None:
         if self.starting is not None and self.starting.refusal is not Refusal.NOT_READY:
@@ -331,6 +336,27 @@ async def test_unfinished_bodies_of_a_user_leave_other_users_room() -> None:
         over.set()
         await asyncio.gather(*asks)
         assert (budget.bytes.taken, budget.calls.taken) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (f"/sessions/{HANDLE}/statements", f"Session '{HANDLE}' does not exist."),
+        (f"/v1/sessions/{HANDLE}/heartbeat", f"Session '{HANDLE}' does not exist."),
+        ("/control/v1/statements/a", "Not found"),
+        ("/v2/sessions/%2e%2e/statements", "an encoded slash"),
+    ],
+)
+async def test_a_request_without_a_right_is_refused_before_its_body(front: Running, path: str, why: str) -> None:
+    front.sessions.forbidden = frozenset({USER})
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.client.server.port)
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 1000\r\n\r\n"
+    writer.write(head.encode())
+    async with asyncio.timeout(60):
+        answer = await reader.readuntil(b"}")
+    assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")) and why in answer.decode(), answer
+    assert front.driver.seen == []
+    writer.transport.abort()
 
 
 async def test_a_driver_that_answers_too_much_to_an_opening_is_not_read_further(front: Running) -> None:

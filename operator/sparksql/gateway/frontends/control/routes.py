@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from sparksql.gateway.frontends.control.metrics import exposition, registry_for
 from sparksql.gateway.frontends.control.service import ControlError, ControlService
-from sparksql.gateway.frontends.rest.routes import rest_errors
+from sparksql.gateway.frontends.rest.routes import check_right, rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
@@ -53,7 +53,8 @@ _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 def build_app(service: ControlService) -> web.Application:
     """Makes the HTTP application of a driver, whose paths its frontends add."""
-    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body(service.budget, _holder)]
+    right, body = check_right(service.clients), read_body(service.budget, _holder)
+    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), right, body]
     return web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
+from aiohttp.typedefs import Middleware
 
 from sparksql.gateway.frontends.control.service import ControlError
 from sparksql.gateway.frontends.rest.errors import (
@@ -96,6 +97,29 @@ async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamRe
         return _error_response(short(500, f"Internal server error. {type(exception).__name__}"))
 
 
+def check_right(service: SessionService) -> Middleware:
+    """Makes the middleware that refuses a user of the front, before the body is read, a session that another user has opened.
+
+    Who has the session's token may use all of them, and gets errors in the released order. Must be between authentication and
+    what reads bodies. It raises RestError.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: WebHandler) -> web.StreamResponse:
+        if current.get().user is not None and not _is_own(request):
+            segments = read_target(request.raw_path).segments
+            match = match_route(request.method, segments, service.settings.rest_versions)
+            handle = None if match is None else match.parameters.get("session_handle")
+            if match is not None and handle is not None and _HANDLE.fullmatch(handle):
+                try:
+                    service.session(handle.lower())
+                except ClientError as error:
+                    raise _refusal(match, error) from error
+        return await handler(request)
+
+    return check
+
+
 def _is_own(request: web.Request) -> bool:
     try:
         segments = read_target(request.raw_path).segments
@@ -130,9 +154,13 @@ class _Api:
         try:
             return await self._handlers[match.route.name](call)
         except ClientError as error:
-            told = refused(match.route.form, match.route.failure, error)
-            told.problem = error.problem
-            raise told from error
+            raise _refusal(match, error) from error
+
+
+def _refusal(match: Match, error: ClientError) -> RestError:
+    made = refused(match.route.form, match.route.failure, error)
+    made.problem = error.problem
+    return made
 
 
 async def _openapi(call: Call) -> web.Response:
