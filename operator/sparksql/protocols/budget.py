@@ -63,6 +63,11 @@ class Pool:
         """Returns what all holders have."""
         return self._taken
 
+    @property
+    def each(self) -> int:
+        """Returns what one user may have."""
+        return self._share.each
+
     def held(self, holder: Holder) -> int:
         """Returns what one holder has."""
         return self._of.get(holder, 0)

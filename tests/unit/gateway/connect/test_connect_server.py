@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import grpc
 import pytest
 
+from sparksql.gateway.frontends.connect import server
 from sparksql.gateway.frontends.connect.errors import not_permitted
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.server import DriverConnectPort
 from sparksql.gateway.sessions.callers import Callers, current
-from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget
+from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget, Share
 from sparksql.protocols.spark_connect import SERVICE
 from sparksql.wire.front import USER_HEADER
 
@@ -59,15 +62,22 @@ async def proxy() -> ScriptedProxy:
     return ScriptedProxy()
 
 
-@pytest.fixture
-async def channel(proxy: ScriptedProxy) -> AsyncIterator[grpc.aio.Channel]:
-    opened = DriverConnectPort(
-        cast(ConnectProxy, proxy), Callers(TOKEN, FRONT_TOKEN), Budget.of(DRIVER_BYTES, DRIVER_CALLS)
-    )
+@asynccontextmanager
+async def opened_with(proxy: ScriptedProxy, budget: Budget) -> AsyncIterator[grpc.aio.Channel]:
+    opened = DriverConnectPort(cast(ConnectProxy, proxy), Callers(TOKEN, FRONT_TOKEN), budget)
     port = await opened.listen("127.0.0.1", 0)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
         yield connected
     await opened.close(0)
+    async with asyncio.timeout(60):
+        while budget.bytes.taken or budget.calls.taken:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def channel(proxy: ScriptedProxy) -> AsyncIterator[grpc.aio.Channel]:
+    async with opened_with(proxy, Budget.of(DRIVER_BYTES, DRIVER_CALLS)) as connected:
+        yield connected
 
 
 def authorization(token: str) -> tuple[tuple[str, bytes | str], ...]:
@@ -157,3 +167,62 @@ async def test_nobody_else_says_who_a_user_is(channel: grpc.aio.Channel) -> None
     claimed = (*authorization(TOKEN), (USER_HEADER, "ada"))
     assert bytes(await channel.unary_unary(f"/{SERVICE}/Config")(b"who", metadata=claimed, timeout=60)) == b"None"
     assert await status_of(channel, f"{SERVICE}/Config", token=FRONT_TOKEN) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_packed_message_to_a_driver_is_unimplemented(channel: grpc.aio.Channel) -> None:
+    packed = channel.unary_unary(f"/{SERVICE}/Config")
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await packed(bytes(1 << 20), metadata=authorization(TOKEN), timeout=60, compression=grpc.Compression.Gzip)
+    assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_calls_beyond_the_share_of_a_user_are_refused_and_another_user_is_served() -> None:
+    calls = Share(most=20, each=4, unknown=4, spared=4, modest=1)
+    async with opened_with(ScriptedProxy(), Budget.of(DRIVER_BYTES, calls)) as channel:
+        over = asyncio.Event()
+
+        async def nothing() -> AsyncIterator[bytes]:
+            await over.wait()
+            for never in ():
+                yield never
+
+        upload = channel.stream_unary(f"/{SERVICE}/AddArtifacts")
+        held = [upload(nothing(), metadata=authorization(TOKEN), timeout=60) for _ in range(6)]
+        async with asyncio.timeout(60):
+            while len([call for call in held if call.done()]) < 2:
+                await asyncio.sleep(0.01)
+        refused = [call for call in held if call.done()]
+        assert {await call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert "your share of 4 calls" in str(await refused[0].details())
+        as_front = (*authorization(FRONT_TOKEN), (USER_HEADER, "ada"))
+        asked = channel.unary_unary(f"/{SERVICE}/Config")
+        assert bytes(await asked(b"who", metadata=as_front, timeout=60)) == b"ada"
+        over.set()
+        assert [await call for call in held if call not in refused] == [b"added"] * 4
+
+
+async def test_connections_without_a_token_make_room_and_those_with_one_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 64)
+    port = DriverConnectPort(
+        cast(ConnectProxy, ScriptedProxy()), Callers(TOKEN, FRONT_TOKEN), Budget.of(DRIVER_BYTES, DRIVER_CALLS)
+    )
+    number = await port.listen("127.0.0.1", 0)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{number}") as channel:
+        assert await call(channel, f"{SERVICE}/Config") == b"config"
+        silent = [await asyncio.open_connection("127.0.0.1", number) for _ in range(100)]
+        ends = [asyncio.create_task(reader.read()) for reader, _ in silent]
+        done, _ = await asyncio.wait(ends, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        assert done
+        assert await call(channel, f"{SERVICE}/Config") == b"config"
+        for _, writer in silent:
+            writer.transport.abort()
+        await asyncio.gather(*ends, return_exceptions=True)
+    await port.close(0)
+
+
+async def test_large_message_waits_for_its_turn_and_is_served() -> None:
+    data = Share(most=4 << 20, each=2 << 20, unknown=1 << 20, spared=1 << 20, modest=64 << 10)
+    async with opened_with(ScriptedProxy(), Budget.of(data, DRIVER_CALLS)) as channel:
+        assert await call(channel, f"{SERVICE}/Config", bytes(8 << 20)) == b"config"

@@ -29,7 +29,7 @@ from sparksql.gateway.sessions.callers import Caller, Callers, current
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Bound, Budget, Pool
+from sparksql.protocols.budget import DRIVER_CALLS, Bound, Budget, Pool
 from sparksql.protocols.connect_port import ConnectPort
 from sparksql.protocols.grpc_messages import Messages
 from sparksql.protocols.slots import SlotLimits, Slots
@@ -47,8 +47,6 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 MAX_CONNECTIONS = 1000
-MOST_OF_MESSAGE = DRIVER_BYTES.each // 2
-"""What a message takes of its caller's share at most while it is handled: a larger one leaves the caller's other calls room."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +224,8 @@ class DriverConnectPort:
             return
         if not await messages.read():
             raise malformed("the request holds no message")
-        size = min(len(messages.waiting), MOST_OF_MESSAGE)
+        # A message beyond half of a share leaves its caller's other calls room.
+        size = min(len(messages.waiting), self._budget.bytes.each // 2)
         request = [messages.take()]  # the handler's alone
         with self._budget.bytes.lease(holder, size) as held:
             if kind is Kind.UNARY:
