@@ -161,6 +161,7 @@ def test_the_image_may_name_class_path_and_options(tmp_path: Path) -> None:
         "-Xmx1536m",
         "-XX:SharedArchiveFile=/x.jsa",
         "--add-opens=a/b=ALL-UNNAMED",
+        "-Xss4m",
         "-Djavax.xml.accessExternalDTD=http,https",
         "-Djavax.xml.accessExternalSchema=http,https",
         "org.apache.spark.api.python.PythonGatewayServer",

@@ -60,6 +60,9 @@ MODULE_OPTIONS = (
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
     "--enable-native-access=ALL-UNNAMED",
 )
+# Spark goes down its thread's stack for each level of a plan. With Java's 1 MiB 200 operations of a DataFrame went beyond it in a
+# JVM that had compiled nothing yet. Only what a thread touches takes memory.
+STACK_OPTION = "-Xss4m"
 # SQL can have an XML schema read (rowValidationXSDPath), which may name other files to include; those come from the network
 # or not at all.
 XML_OPTIONS = ("-Djavax.xml.accessExternalDTD=http,https", "-Djavax.xml.accessExternalSchema=http,https")
@@ -101,7 +104,7 @@ def command(heap_mib: int, environment: Mapping[str, str] = os.environ) -> list[
     if options_file := environment.get(OPTIONS_FILE_ENV):
         lines = Path(options_file).read_text(encoding="utf-8").splitlines()
         options = [line.strip() for line in lines if line.strip()]
-    return [java, "-cp", class_path, f"-Xmx{heap_mib}m", *options, *XML_OPTIONS, _SERVER_CLASS]
+    return [java, "-cp", class_path, f"-Xmx{heap_mib}m", *options, STACK_OPTION, *XML_OPTIONS, _SERVER_CLASS]
 
 
 class DriverJvm:
