@@ -17,8 +17,8 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import ConnectError
+from sparksql.gateway.frontends.connect.extent import MAX_LEVELS
 from sparksql.gateway.frontends.connect.plans import read_analyze, read_execute
-from sparksql.gateway.spark.connect_conf import MAX_DEPTH
 from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
 
 Relation, Expression, Command = relations.Relation, expressions.Expression, commands.Command
@@ -312,7 +312,7 @@ def chain(length: int) -> Any:
 
 async def test_a_plan_nested_deeper_than_spark_reads_is_refused() -> None:
     decoder = Decoder()
-    operations = (MAX_DEPTH - 4) // 2
+    operations = (MAX_LEVELS - 4) // 2
     request, _ = await decoder.run(read_execute, execute(chain(operations)))
     assert request.plan.root.HasField("limit")
     with pytest.raises(ConnectError, match="nested more than"):

@@ -1,7 +1,7 @@
 """Reads a client's request: only allowed messages, nothing that streams, and which SQL texts are in it.
 
 Pure. Invariants: what is forwarded is the message that was read here, written anew, so that no second reading of the bytes can
-find something else; reading is bounded in depth (see `decoding` for the stack that it needs) and in size when unpacked.
+find something else; nothing is decoded beyond the bounds of `extent`, and nothing unpacked beyond that of a message.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from pyspark.sql.connect.proto import base_pb2 as wire
 from pyspark.sql.connect.proto import commands_pb2 as commands
 from pyspark.sql.connect.proto import expressions_pb2 as expressions
 from pyspark.sql.connect.proto import relations_pb2 as relations
+from pyspark.sql.connect.proto import types_pb2 as types
 
 from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE, REASONS, STREAMING_READ
 from sparksql.gateway.frontends.connect.errors import malformed, not_permitted
-from sparksql.gateway.spark.connect_conf import MAX_DEPTH
+from sparksql.gateway.frontends.connect.extent import ExtentError, WireFormatError, check_extent
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
+from sparksql.gateway.sql.text_bounds import check_text
 from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
 
 # protobuf's own limit of 100 levels would refuse chains of fifty DataFrame operations.
@@ -70,10 +72,13 @@ class Findings:
 
 
 def decode(kind: type[M], data: bytes) -> M:
-    """Decodes a request of this kind. Raises ConnectError."""
+    """Decodes a request of this kind, within the bounds of `extent`. Raises ConnectError."""
     try:
+        check_extent(data, kind.DESCRIPTOR)
         request: M = kind.FromString(data)
-    except DecodeError:
+    except ExtentError as beyond:
+        raise malformed(str(beyond)) from None
+    except (DecodeError, WireFormatError):
         raise malformed(f"the request is no {kind.DESCRIPTOR.name}") from None
     return request
 
@@ -159,16 +164,16 @@ def _of_command(command: commands.Command) -> Findings:
 
 
 def _inspect(request: Message, findings: Findings) -> Findings:
-    """Walks all messages. Raises ConnectError for the first that is not allowed."""
+    """Walks all messages. Raises ConnectError for the first that is not allowed, StatementError for a text beyond its bounds."""
     statement = statement_relation(request)
     root = request.plan.root if isinstance(request, wire.ExecutePlanRequest) else None
-    pending: list[tuple[Message, int]] = [(request, 1)]
+    pending: list[Message] = [request]
     while pending:
-        message, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            raise malformed(f"the plan is nested more than {MAX_DEPTH} levels deep")
+        message = pending.pop()
         _check_type(message)
         findings.options.extend(_options(message))
+        for text in _parsed_texts(message):
+            check_text(text)
         match message:
             case relations.Relation():
                 _check_relation(message, root)
@@ -186,7 +191,7 @@ def _inspect(request: Message, findings: Findings) -> Findings:
                 _check_function(message.function_name)
             case _:
                 pass
-        pending.extend((child, depth + 1) for child in _children(message))
+        pending.extend(_children(message))
     return findings
 
 
@@ -198,6 +203,23 @@ def statement_relation(request: Message) -> relations.SQL | None:
     if root.WhichOneof("rel_type") == "with_relations":
         root = root.with_relations.root
     return root.sql if root.WhichOneof("rel_type") == "sql" else None
+
+
+def _parsed_texts(message: Message) -> Iterator[str]:
+    """The texts beside queries that Spark's parser reads: expressions, types and schemas."""
+    match message:
+        case expressions.Expression.ExpressionString():
+            yield message.expression
+        case expressions.Expression.Cast():
+            yield message.type_str
+        case types.DataType.Unparsed():
+            yield message.data_type_string
+        case relations.Read.DataSource():
+            yield message.schema
+        case wire.AnalyzePlanRequest.DDLParse():
+            yield message.ddl_string
+        case _:
+            pass
 
 
 def _check_type(message: Message) -> None:
