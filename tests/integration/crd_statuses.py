@@ -73,6 +73,7 @@ FULL_STATUS: dict[type[ApiObject], ApiModel] = {
         attempt=2,
         observed_run_nonce="n",
         operation_id="6f0c0000-0000-5000-8000-000000000000",
+        session_name="analytics",
         session=StatementSession(name="analytics", pod_name="p", pod_uid="u", boot_id="b"),
         statement_type="INSERT",
         read_only=False,

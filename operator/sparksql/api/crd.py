@@ -77,7 +77,7 @@ COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
     ),
     SqlStatement: (
         Column("Phase", "string", ".status.phase"),
-        Column("Session", "string", ".spec.sessionRef.name"),
+        Column("Session", "string", ".status.sessionName"),
         Column("Type", "string", ".status.statementType"),
         Column("Rows", "integer", ".status.result.rowCount"),
         Column("Written", "integer", ".status.result.rowsWritten"),

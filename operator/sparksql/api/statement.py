@@ -362,6 +362,7 @@ class SqlStatementStatus(ApiModel):
     operation_id: Annotated[str, Field(max_length=64)] | None = Field(
         None, description="Identity of the attempt: a UUID made of the object's UID, run and attempt."
     )
+    session_name: ResourceName | None = Field(None, description="SqlSession of `sessionRef`, or the dedicated one.")
     session: StatementSession | None = Field(None, description="Where the current attempt was handed to.")
     statement_type: Annotated[str, Field(max_length=128)] | None = Field(
         None, description="Kind of the statement as Spark's parser sees it, e.g. INSERT; SCRIPT for several."

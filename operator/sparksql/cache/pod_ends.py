@@ -21,9 +21,12 @@ _FAILURES_FOR = timedelta(hours=1)
 _FAILURES_REMEMBERED = 100  # of one driver: Spark ends one with fewer
 _OUT_OF_MEMORY = 52  # the exit code of a Spark process whose heap is exhausted (SparkExitCode.OOM)
 _REMEMBERED = 10_000  # hours of restarts in a large cluster
-# Reasons of the pod condition DisruptionTarget with which the cluster takes a pod away for its own ends. Not the kubelet's:
-# that is also its word for a pod that used more than it may.
-_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "DeletionByTaintManager", "PreemptionByScheduler"})
+# Reasons of the pod condition DisruptionTarget with which the cluster takes a pod away for its own ends, or has lost its node:
+# all that https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions lists, but for the
+# kubelet's. That is also its word for a pod that used more than it may.
+_DISRUPTIONS = frozenset(
+    {"EvictionByEvictionAPI", "DeletionByTaintManager", "PreemptionByScheduler", "DeletionByPodGC"}
+)
 
 
 class PodTerminations:

@@ -26,6 +26,8 @@ WATCH_SECONDS = 60
 _ERROR = re.compile(
     r"error\b|unable to |the connection |the \w+ \".*\" is invalid", re.IGNORECASE
 )  # how kubectl begins the text of a failure
+# How kubectl begins the text of an API server's answer (CheckErr in k8s.io/kubectl of Kubernetes 1.34): with its reason.
+_ANSWER = re.compile(r"Error from server \((\w+)\):|error: You must be logged in to the server \((\w+)\)")
 _KLOG = re.compile(r"[IWEF]\d{4} \d\d:")  # client library's log lines: the error follows in plain words
 
 
@@ -35,12 +37,18 @@ class KubectlError(CliError):
     @property
     def is_not_found(self) -> bool:
         """Tells whether the object, or its whole resource, does not exist."""
-        return "(NotFound)" in str(self)
+        return self._answer == "NotFound"
 
     @property
     def is_forbidden(self) -> bool:
         """Tells whether the user may not do this, or is not known to the cluster."""
-        return "(Forbidden)" in str(self) or "(Unauthorized)" in str(self)
+        return self._answer in ("Forbidden", "Unauthorized")
+
+    @property
+    def _answer(self) -> str | None:
+        """Reason of the API server's Status, None if it is no answer of its. The rest of the text may quote anything."""
+        found = _ANSWER.match(str(self))
+        return found and (found[1] or found[2])
 
 
 class Child:

@@ -26,6 +26,18 @@ def without_commits(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint / "commits")
 
 
+def without_offsets(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "offsets")
+
+
+def without_the_last_offsets(checkpoint: Path) -> None:
+    (checkpoint / "offsets" / "1").unlink()
+
+
+def without_the_log_of_files(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "sources")
+
+
 def set_back(checkpoint: Path) -> None:
     for folder in ("commits", "offsets"):
         (checkpoint / folder / "1").unlink()
@@ -48,11 +60,14 @@ DAILY = [
     (shutil.rmtree, "metadata is not there"),
     (set_back, "it has batch 0 as its last committed one, and batch 1 was committed"),
     (of_another_query, "it is of the query 0f0d2a0c-6d9e-4d0a-9d4e-1c1f6a3f8c11, not of"),
+    (without_the_last_offsets, "batch 1 was committed, and the file offsets/1 of what it has read is not there"),
+    (without_the_log_of_files, "the files that it has read of the source"),
 ]
 EVERY = [
     *DAILY,
     (without_metadata, "metadata is not there"),
     (without_commits, "it has no committed batch, and batch 1 was committed"),
+    (without_offsets, "batch 1 was committed, and the file offsets/1 of what it has read is not there"),
     (unreadable, "it is of the query None, not of"),
 ]
 

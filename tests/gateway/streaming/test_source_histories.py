@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import uuid
 from collections import Counter
@@ -28,6 +29,7 @@ from .kafka_admin import delete_records, delete_topic
 from .kafka_broker import Broker
 from .kafka_tables import Kafka
 
+_LONG_AGO = 1_700_000_000
 PARKING = (ErrorReason.SOURCE_LOST, ErrorReason.CHECKPOINT_LOST)
 EXPIRE = "CALL lake.system.expire_snapshots(table => '{src}', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
 
@@ -57,6 +59,36 @@ class FileTable:
     async def cut(self) -> None:
         """Takes all rows away."""
         await self.streams.ok(f"TRUNCATE TABLE {self.src}")
+
+
+class Folder(FileTable):
+    """A table over a folder of text files, whose names come again when it is filled once more."""
+
+    def __init__(self, streams: Streams, name: str) -> None:
+        super().__init__(streams, name)
+        self.folder = streams.folder / name
+        self.written = 0  # since the folder was empty
+        self.age = 0
+
+    async def make(self) -> None:
+        self.folder.mkdir()
+        await self.streams.ok(f"CREATE TABLE {self.src} (id INT) USING csv LOCATION '{self.folder.as_uri()}'")
+
+    async def append(self, rows: range) -> None:
+        path = self.folder / f"{self.written}.csv"
+        path.write_text("".join(f"{row}\n" for row in rows))
+        self.written, self.age = self.written + 1, self.age + 10
+        then = _LONG_AGO + self.age  # a store may tell times in whole seconds
+        os.utime(path, (then, then))
+
+    async def make_anew(self) -> None:
+        """Empties the folder: what is put there next has the names of before."""
+        await self.cut()
+        self.written = 0
+
+    async def cut(self) -> None:
+        for path in self.folder.iterdir():
+            path.unlink()
 
 
 class IcebergTable(FileTable):
@@ -123,13 +155,36 @@ def set_back(checkpoint: Path) -> None:
         last.unlink()
 
 
+def without_commits(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "commits")
+
+
+def without_offsets(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "offsets")
+
+
+def without_the_last_offsets(checkpoint: Path) -> None:
+    numbers = [int(each.name) for each in (checkpoint / "offsets").iterdir() if each.name.isdecimal()]
+    (checkpoint / "offsets" / str(max(numbers))).unlink()
+
+
 def of_its_first_run(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint)
     shutil.copytree(checkpoint.with_name(f"{checkpoint.name}-first"), checkpoint)
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    each.__name__: each for each in (removed, without_metadata, of_another_query, set_back, of_its_first_run)
+    each.__name__: each
+    for each in (
+        removed,
+        without_metadata,
+        of_another_query,
+        set_back,
+        without_commits,
+        without_offsets,
+        without_the_last_offsets,
+        of_its_first_run,
+    )
 }
 
 
@@ -255,6 +310,14 @@ async def test_each_row_of_a_file_table_arrives_once_or_the_stream_is_parked(
 
 @drawn(2)
 @given(history=histories)
+async def test_each_row_of_a_folder_of_files_arrives_once_or_the_stream_is_parked(
+    streams: Streams, history: list[tuple[str, int]]
+) -> None:
+    await follow(streams, Folder(streams, new_name()), history)
+
+
+@drawn(2)
+@given(history=histories)
 async def test_each_row_of_an_iceberg_table_arrives_once_or_the_stream_is_parked(
     streams: Streams, history: list[tuple[str, int]]
 ) -> None:
@@ -270,7 +333,7 @@ async def test_each_record_of_a_topic_arrives_once_or_the_stream_is_parked(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["files", "iceberg", "kafka"])
+@pytest.mark.parametrize("kind", ["files", "folder", "iceberg", "kafka"])
 @drawn(20)
 @given(history=histories)
 async def test_rows_arrive_once_or_the_stream_is_parked_in_many_histories(
@@ -279,6 +342,8 @@ async def test_rows_arrive_once_or_the_stream_is_parked_in_many_histories(
     match kind:
         case "files":
             source = FileTable(streams, new_name())
+        case "folder":
+            source = Folder(streams, new_name())
         case "iceberg":
             source = IcebergTable(streams, new_name())
         case _:

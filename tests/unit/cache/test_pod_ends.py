@@ -53,6 +53,7 @@ def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.Mon
         ("EvictionByEvictionAPI", "EvictionByEvictionAPI"),
         ("PreemptionByScheduler", "PreemptionByScheduler"),
         ("DeletionByTaintManager", "DeletionByTaintManager"),
+        ("DeletionByPodGC", "DeletionByPodGC"),  # its node does not exist any more
         ("TerminationByKubelet", None),  # also of a pod that used more than it may
     ],
 )
@@ -62,6 +63,13 @@ def test_the_clusters_own_reasons_are_told_apart(reason: str, told: str | None) 
     ends.observe(taken)
     assert ends.end_of("u") == PodEnd(told)
     assert ends.disruption_of("u") == told
+
+
+def test_pod_whose_node_is_gone_is_a_disruption_without_an_end() -> None:
+    ends, lost = PodTerminations(), pod("u", {"running": {}}, "Failed")
+    lost["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
+    ends.observe(lost)
+    assert (ends.end_of("u"), ends.disruption_of("u")) == (None, "DeletionByPodGC")
 
 
 def test_disruption_is_known_before_the_pod_has_ended() -> None:

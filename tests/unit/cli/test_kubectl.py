@@ -103,3 +103,20 @@ async def test_cancelled_wait_for_kubectl_ends_the_kubectl_process_at_once(tmp_p
         await task
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_not_found", "is_forbidden"),
+    [
+        ('Error from server (NotFound): sqlsessions.sparksql.dev "a" not found', True, False),
+        ('Error from server (Forbidden): error when creating "STDIN": pods is forbidden', False, True),
+        ("error: You must be logged in to the server (Unauthorized)", False, True),
+        ("Error from server (BadRequest): the webhook answered 404 (NotFound)", False, False),
+        ("Unable to connect to the server: the proxy answered (Forbidden)", False, False),
+    ],
+)
+def test_answer_of_the_api_server_is_known_by_its_reason_alone(
+    text: str, is_not_found: bool, is_forbidden: bool
+) -> None:
+    error = KubectlError(text)
+    assert (error.is_not_found, error.is_forbidden) == (is_not_found, is_forbidden)

@@ -87,6 +87,21 @@ ENDS: list[tuple[str, dict[str, Any], str]] = [
     ("OutOfmemory", {"reason": "OutOfmemory", "message": "Node didn't have enough resource"}, "enough resource"),
     ("UnexpectedAdmissionError", {"reason": "UnexpectedAdmissionError", "message": "devices"}, "devices"),
     ("NodeLost", {"reason": "NodeLost"}, "NodeLost"),
+    ("OutOfcpu", {"reason": "OutOfcpu", "message": "Node didn't have enough resource"}, "enough resource"),
+    ("OutOfpods", {"reason": "OutOfpods", "message": "Node didn't have enough resource"}, "enough resource"),
+    ("Preempting", {"reason": "Preempting", "message": "Preempted in order to admit critical pod"}, "critical pod"),
+    (
+        "NodeShutdown",
+        {"reason": "NodeShutdown", "message": "Pod was rejected as the node is shutting down"},
+        "shutting",
+    ),
+    ("AppArmor", {"reason": "AppArmor", "message": "Cannot enforce AppArmor"}, "AppArmor: Cannot enforce"),
+    ("SysctlForbidden", {"reason": "SysctlForbidden", "message": "forbidden sysctl"}, "forbidden sysctl"),
+    ("PodOSNotSupported", {"reason": "PodOSNotSupported", "message": "Failed to admit pod"}, "Failed to admit"),
+    ("SIGTERM", {"terminated": {"reason": "Error", "exitCode": 143}}, "Error, exit code 143"),
+    ("SIGSEGV", {"terminated": {"reason": "Error", "exitCode": 139}}, "Error, exit code 139"),
+    ("no reason", {"terminated": {"exitCode": 1}}, "Terminated, exit code 1"),
+    ("ReasonOfALaterVersion", {"reason": "Abducted", "message": "by a comet"}, "Abducted: by a comet"),
 ]
 
 

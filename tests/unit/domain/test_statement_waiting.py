@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.execution import StatementMode
+from sparksql.api.names import dedicated_session_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
@@ -307,6 +308,14 @@ def test_dedicated_session_is_created_when_it_is_missing_and_only_then() -> None
         statement_snapshot(statement(initialized(), **DEDICATED), session=facts("Draining", deleting=True))
     )
     assert (told(leaving), leaving.commands) == (("Initialized", "SessionNotReady"), ())
+
+
+def test_session_of_a_statement_is_named_by_its_status_from_the_start() -> None:
+    own = statement({}, **DEDICATED)
+    name = dedicated_session_name(own.metadata.name, own.metadata.uid)
+    assert decide(statement_snapshot(own, session=None)).status.session_name == name
+    named = statement({}, sessionRef={"name": "analytics"})
+    assert decide(statement_snapshot(named, session=None)).status.session_name == "analytics"
 
 
 def test_dedicated_session_is_not_created_before_the_dependencies_are_met() -> None:

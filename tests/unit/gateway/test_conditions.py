@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import sparksql.gateway
+from sparksql.gateway.frontends.connect.proxy import OF_THE_STREAM
+from sparksql.gateway.frontends.thrift.errors import error_text
 from sparksql.gateway.sql.conditions import Condition, at_statement, condition_for, own_error
 from sparksql.gateway.sql.errors import PlacedError, operation_error, own_refusal, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -103,3 +105,17 @@ def test_refusal_of_a_part_is_placed_at_that_part(condition: Condition) -> None:
     assert (error.condition, error.line, error.position, error.fragment) == (condition.label, 2, 10, "1")
     whole = operation_error(own_refusal(condition, "m"), SELECT, SQL)
     assert at_statement(own_error(condition, "m"), SELECT, SQL) == whole
+
+
+def test_conditions_of_how_connect_reads_answers_are_whole_names_of_spark() -> None:
+    with SPARKS.open() as table:
+        known = {row["condition"] for row in csv.DictReader(table)}
+    assert known >= OF_THE_STREAM
+    assert "INVALID_HANDLER_DECLARATION" in known - OF_THE_STREAM  # of a script's text, which such a name begins
+
+
+def test_sqlstate_is_shown_to_hive_though_a_value_has_its_digits() -> None:
+    error = OperationError(
+        condition="CAST_INVALID_INPUT", sql_state="22018", message="The value '22018x' cannot be cast."
+    )
+    assert error_text(error) == "[CAST_INVALID_INPUT] The value '22018x' cannot be cast. SQLSTATE: 22018"

@@ -187,6 +187,17 @@ def test_a_savepoint_takes_the_description_along(batch: int) -> None:
             "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources.",
             True,
         ),
+        (
+            "STREAM_FAILED",
+            "There are [2] sources in the checkpoint offsets and now there are [1] sources requested.",
+            True,
+        ),
+        (
+            "USER_RAISED_EXCEPTION",
+            "There are [1] sources in the checkpoint offsets and now there are [2] sources",
+            False,
+        ),
+        (None, "the sources in the checkpoint offsets", False),
         ("DIVIDE_BY_ZERO", "Division by zero.", False),
         (None, "boom", False),
     ],

@@ -18,6 +18,7 @@ from sparksql.api.statement import (
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.conditions import of_generation, stated, statement_standing
+from sparksql.domain.statement.identity import session_name
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.stream.health import health
 from sparksql.domain.statement.stream.spec import is_stream
@@ -88,7 +89,13 @@ def with_phase(
         start = update.get("start_time", before.start_time)
         if start is not None:
             duration = max(0, int((completion - start).total_seconds() * 1000))
-    after = before.replace(observed_generation=generation, phase=phase, duration_millis=duration, **update)
+    after = before.replace(
+        observed_generation=generation,
+        phase=phase,
+        session_name=session_name(statement),
+        duration_millis=duration,
+        **update,
+    )
     if is_stream(statement.spec):
         desired = stream_conditions(statement, after, now, reason, message, stalled=stalled)
     else:

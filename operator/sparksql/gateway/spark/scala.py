@@ -21,6 +21,11 @@ def simple_name(value: Any) -> str:
     return known
 
 
+def type_class(data_type: Any) -> str:
+    """Returns the class of a DataType, e.g. `StringType`, whether it is Scala's `object` or has parameters."""
+    return simple_name(data_type).removesuffix("$")
+
+
 def is_a(value: Any, class_name: str) -> bool:
     """Returns whether a JVM object is of a class, by its full name, or of one below it."""
     return bool(JavaMember("isInstanceOf", None, _TYPE_UTIL, value._gateway_client)(class_name, value))

@@ -15,6 +15,7 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.spark.table_formats import is_iceberg
 from sparksql.gateway.sql.errors import refusal
 from sparksql.wire.control import ErrorReason
 
@@ -27,7 +28,9 @@ def check_history(jvm: Jvm, analysed: LogicalPlan, checkpoint: str, files: Hadoo
     Such a query either begins anew and would read only the end of the table, or goes on from a snapshot that is not of
     its table.
     """
-    relations = [node for node in nodes(analysed) if simple_name(node) == "StreamingRelationV2" and _is_iceberg(node)]
+    relations = [
+        node for node in nodes(analysed) if simple_name(node) == "StreamingRelationV2" and is_iceberg(node.table())
+    ]
     if not relations:
         return
     for node in relations:
@@ -82,10 +85,6 @@ def snapshots(offsets: str) -> list[int]:
 
 def _name(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
-
-
-def _is_iceberg(node: LogicalPlan) -> bool:
-    return str(node.table().getClass().getName()).startswith("org.apache.iceberg.")  # its own package
 
 
 def _has_lost_snapshots(jvm: Jvm, table: Any) -> bool:

@@ -14,11 +14,11 @@ from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option, simple_name, text_map
 from sparksql.gateway.spark.shapes import StreamingQuery
+from sparksql.gateway.spark.table_formats import is_iceberg
 from sparksql.gateway.sql.errors import name_of
 
 LOOK_SECONDS = 10.0
 _MAX_SNAPSHOTS = 1_000  # of one look; a call to the JVM takes some 0.2 ms
-_ICEBERG = "org.apache.iceberg."
 _NOTHING_READ = -1  # the snapshot of an offset before the first one
 # Of a snapshot's summary (Iceberg's SnapshotSummary).
 _ADDED_ROWS, _ADDED_FILES = "added-records", "added-data-files"
@@ -112,7 +112,7 @@ def _waiting(query: Any) -> Iterator[int]:
             continue
         read.append(source)
         count = None
-        if table is not None and str(table.getClass().getName()).startswith(_ICEBERG):
+        if table is not None and is_iceberg(table):
             count = _rows_of_iceberg(table, option(query.committedOffsets().get(source)))
         elif simple_name(source) == "FileStreamSource":
             count = _files(source)

@@ -23,6 +23,7 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, StreamingQuery
+from sparksql.gateway.spark.table_formats import is_iceberg
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
@@ -187,7 +188,7 @@ def _has_ended(query: StreamingQuery, seen: _Batches) -> bool:
 def _is_endless(frame: Dataset) -> bool:
     """Whether one of the sources is neither a table of files nor one of Iceberg or Delta."""
     leaves = (node for node in nodes(frame.queryExecution().analyzed()) if simple_name(node) == "StreamingRelationV2")
-    return any("iceberg" not in str(leaf.table().getClass().getName()) for leaf in leaves)
+    return any(not is_iceberg(leaf.table()) for leaf in leaves)
 
 
 def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, rows: _Batches, checkpoint: str) -> Any:

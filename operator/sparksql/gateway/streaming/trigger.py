@@ -8,7 +8,7 @@ from typing import Any
 
 from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.plans import nodes
-from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name, type_class
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.windowing.time_windows import lengths
 from sparksql.wire.control import StreamOptions
@@ -75,16 +75,20 @@ def millis(jvm: Jvm, argument: Any) -> int | None:
     """
     if simple_name(argument) != "Literal" or argument.value() is None:
         return None
-    value, type_name = argument.value(), str(argument.dataType().simpleString())
-    if type_name.startswith("interval"):  # a day-time interval is in microseconds, one of the other kind in months
-        return None if "month" in type_name or "year" in type_name else int(value) // 1000
-    if type_name != "string":
-        return None
-    intervals = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils")
-    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
-    try:
-        parsed = intervals.stringToInterval(text)
-    except Exception:
-        return None  # no interval: analysis has told, or will tell, why
+    value = argument.value()
+    match type_class(argument.dataType()):
+        case "DayTimeIntervalType":
+            return int(value) // 1000
+        case "CalendarIntervalType":
+            parsed = value
+        case "StringType":
+            intervals = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils")
+            text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
+            try:
+                parsed = intervals.stringToInterval(text)
+            except Exception:
+                return None  # no interval: analysis has told, or will tell, why
+        case _:
+            return None
     period, duration = parsed.extractAsPeriod(), parsed.extractAsDuration()
     return None if period.toTotalMonths() else int(period.getDays()) * _DAY_MILLIS + int(duration.toMillis())

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from sparksql.gateway.spark.plans import rewritten, span_of
-from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name, type_class
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.sql.window_calls import called, window_calls
@@ -214,17 +214,20 @@ def _micros(jvm: Jvm, function: Function, name: str, value: Expression, span: Sp
 
 
 def _of_literal(jvm: Jvm, literal: Expression) -> int | None:
-    value, type_name = literal.value(), str(literal.dataType().simpleString())
-    if type_name.startswith("interval") and type_name != "interval":
-        return None if "month" in type_name or "year" in type_name else int(value)
-    if type_name == "string":
-        text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
-        try:
-            value = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils").stringToInterval(text)
-        except Exception:
+    value = literal.value()
+    match type_class(literal.dataType()):
+        case "DayTimeIntervalType":
+            return int(value)
+        case "CalendarIntervalType":
+            pass
+        case "StringType":
+            text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
+            try:
+                value = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils").stringToInterval(text)
+            except Exception:
+                return None
+        case _:
             return None
-    elif type_name != "interval":
-        return None
     if value.extractAsPeriod().toTotalMonths():
         return None
     duration = value.extractAsDuration()

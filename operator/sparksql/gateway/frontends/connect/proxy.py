@@ -40,11 +40,15 @@ from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import source_options
 from sparksql.gateway.sql.kinds import Kind
 from sparksql.wire.driver import SqlPolicy
+from sparksql.wire.failure.sql_states import main_condition
 
 # A quiet stream is ended so early that nothing between client and gateway cuts it; the client reattaches.
 WAIT_SECONDS = 50.0
 BEGIN_SECONDS = 3.0  # a statement that runs tells of its progress every two seconds
 _SESSION_CLOSED = "the client's session was closed"
+OF_THE_STREAM = frozenset(
+    {"INVALID_HANDLE", "INVALID_CURSOR"}
+)  # all that Connect's server has about how answers are read
 _COMPLETE_BYTES = 1024  # the message that ends a result holds four ids and is never larger
 
 
@@ -327,7 +331,7 @@ class ConnectProxy:
             await self._upstream.relay(method, request, context, seen)
         except SparkError as error:
             told = error.told
-            of_stream = (told.condition or "").startswith(("INVALID_HANDLE", "INVALID_CURSOR"))
+            of_stream = main_condition(told.condition) in OF_THE_STREAM
             if told.has_details and not of_stream:
                 self._executions.end(execution, told.operation_error())
             if execution.stop_reason is not None:

@@ -88,7 +88,7 @@ def error_text(error: OperationError) -> str:
     text = error.message
     if error.condition and f"[{error.condition}" not in text:
         text = f"[{error.condition}] {text}"
-    if error.sql_state and error.sql_state not in text:
+    if error.sql_state and f"SQLSTATE: {error.sql_state}" not in text:
         text = f"{text} SQLSTATE: {error.sql_state}"
     if error.line is not None:
         text = f"{text} (line {error.line}, position {error.position})"

@@ -1,10 +1,12 @@
 """What a checkpoint must still have when its query goes on: its query's id, and the last batch that was reported as committed.
 
-Spark starts a query without `metadata` as a new one, and one without `commits` at batch 0: rows would be read again, or left out
-by a sink that knows the numbers of batches.
+Spark starts a query without `metadata` as a new one, and one without `commits` or `offsets` at batch 0; with older `offsets` it
+begins where these end. Rows would be read again, or left out by a sink that knows the numbers of batches.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import refusal
@@ -29,11 +31,27 @@ def check_content(files: HadoopFiles, checkpoint: str, known: CheckpointContent,
         raise _lost(checkpoint, "its file metadata is not there")
     if found != known.query_id:
         raise _lost(checkpoint, f"it is of the query {found}, not of {known.query_id}")
-    names = (uri.rpartition("/")[2] for uri in files.children(f"{checkpoint}/commits"))
-    batch = last_committed(f"commits/{name}" for name in names)
+    batch = last_committed(f"commits/{name}" for name in _names(files, f"{checkpoint}/commits"))
     if not may_be_behind and (batch is None or batch < known.committed_batch_id):
         last = "no committed batch" if batch is None else f"batch {batch} as its last committed one"
         raise _lost(checkpoint, f"it has {last}, and batch {known.committed_batch_id} was committed")
+    if batch is not None and str(batch) not in _names(files, f"{checkpoint}/offsets"):
+        raise _lost(
+            checkpoint, f"batch {batch} was committed, and the file offsets/{batch} of what it has read is not there"
+        )
+
+
+def check_log_of_files(checkpoint: str, source: str, names: Collection[str], last: int) -> None:
+    """Raises StatementError, reason CheckpointLost, when a file source's log does not have what was read up to offset `last`.
+
+    `names` are the files of the log. Spark writes one for each offset, and keeps the last one when it removes others.
+    """
+    if last >= 0 and not {str(last), f"{last}.compact"} & {*names}:
+        raise _lost(checkpoint, f"the files that it has read of the source {source} are not in its folder sources")
+
+
+def _names(files: HadoopFiles, folder: str) -> set[str]:
+    return {uri.rpartition("/")[2] for uri in files.children(folder)}
 
 
 def _lost(checkpoint: str, why: str) -> Exception:

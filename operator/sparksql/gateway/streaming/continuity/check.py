@@ -12,6 +12,7 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.streaming.checkpoints.content import check_log_of_files
 from sparksql.gateway.streaming.continuity.losses import ANEW, KAFKA_REMEDY
 from sparksql.gateway.streaming.continuity.places import NOTHING, Source, last_places, sources_of
 from sparksql.gateway.streaming.continuity.read_files import read_times, replaced, shown
@@ -55,7 +56,8 @@ def check_sources_read(jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, chec
     """Returns the ids of the sources that a query reads from where its checkpoint is.
 
     A source whose id the checkpoint does not have yet is taken as it is. Raises StatementError, reason SourceLost, when a
-    topic was made anew or files were replaced; EnvironmentFailed when no broker answers.
+    topic was made anew or files were replaced, and reason CheckpointLost when the log of what was read is gone;
+    EnvironmentFailed when no broker answers.
     """
     sources, places = sources_of(jvm, analysed), last_places(files, checkpoint)
     before = files.read_text(f"{checkpoint}/{NAME}")
@@ -73,7 +75,7 @@ def check_sources_read(jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, chec
         ids.append({})
         offset = _json(place)
         if simple_name(source.leaf) == "StreamingRelation" and isinstance(offset, dict) and [*offset] == [_LOG_OFFSET]:
-            _check_files(files, source, folder, int(offset[_LOG_OFFSET]))
+            _check_files(files, source, folder, int(offset[_LOG_OFFSET]), checkpoint)
     return SourceIds(files, checkpoint, ids_to_json(ids) if any(ids) else None, before)
 
 
@@ -119,10 +121,11 @@ def _deleted(name: str, topics: list[str]) -> str:
     )
 
 
-def _check_files(files: HadoopFiles, source: Source, folder: str, last: int) -> None:
-    """Raises StatementError when files that were read have been replaced."""
+def _check_files(files: HadoopFiles, source: Source, folder: str, last: int, checkpoint: str) -> None:
+    """Raises StatementError when files that were read have been replaced, or when it is not known any more which were read."""
     uris = {uri.rpartition("/")[2]: uri for uri in files.children(folder)}
     names = [each for each in uris if each.removesuffix(".compact").isdecimal()]
+    check_log_of_files(checkpoint, source.name, names, last)
     logs = {each: text for each in names if (text := files.read_text(uris[each])) is not None}
     read = read_times(logs, last)
     now: dict[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparksql.gateway.sql.errors import StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason
+from sparksql.wire.failure.sql_states import main_condition
 
 ANEW = (
     "To begin with another state, set spec.streaming.startFrom to a savepoint and change restoreNonce; to begin without state, "
@@ -29,7 +30,7 @@ _DELTA = frozenset(
 def refusal_of_loss(failed: Exception, sql: str) -> StatementError | None:
     """Returns the error of a query that has found rows of its sources missing, None for any other failure."""
     error = operation_error(failed, Fragment(sql, 0), sql)
-    main = (error.condition or "").partition(".")[0]
+    main = main_condition(error.condition)
     if main == _KAFKA:
         remedy = KAFKA_REMEDY
     elif main in _DELTA:

@@ -211,7 +211,7 @@ class _Walk:
 
     def _leaf(self, node: LogicalPlan) -> tuple[str, ...]:
         columns = elements(node.output())
-        if simple_name(node).startswith("StreamingRelation"):
+        if simple_name(node) in source_identity.STREAMS:
             return (f"source {self.source_number(node)}",)
         name = self._mask(source_identity.static(table_of(self._jvm, node)))
         for column in columns:

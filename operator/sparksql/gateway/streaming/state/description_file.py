@@ -11,6 +11,8 @@ be that of the very same text, as that of a query that cannot be described is.
 
 from __future__ import annotations
 
+import re
+
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -22,7 +24,12 @@ from sparksql.gateway.streaming.state.rewriting import rewriting
 from sparksql.wire.control import ErrorReason, OperationError
 
 NAME = "sparksql-query.json"
-_NUMBER_OF_SOURCES = "sources in the checkpoint offsets"  # of an assertion, which has no condition
+# The assertion of OffsetSeq.toStreamProgress in Spark 4.1, which has no condition: Spark gives it that of any end of a query.
+# What rows or functions throw has conditions of its own.
+_NUMBER_OF_SOURCES = re.compile(
+    r"There are \[\d+\] sources in the checkpoint offsets and now there are \[\d+\] sources"
+)
+_UNNAMED = frozenset({None, "STREAM_FAILED"})
 # Of Spark's error-conditions.json: state that does not fit the query, whoever runs it and however often.
 CONDITIONS = frozenset(
     {
@@ -101,7 +108,8 @@ class StateFile:
 
 def is_refusal(error: OperationError) -> bool:
     """Returns whether Spark ended a query because its state is another one's."""
-    return error.condition in CONDITIONS or _NUMBER_OF_SOURCES in error.message
+    is_unnamed = error.condition in _UNNAMED and _NUMBER_OF_SOURCES.search(error.message) is not None
+    return is_unnamed or error.condition in CONDITIONS
 
 
 def refused(error: OperationError) -> OperationError:

@@ -55,7 +55,7 @@ def plan_structure(
 
     def _leaf(table: Any) -> Leaf:
         ids = source_identity.column_ids(table)
-        if simple_name(table).startswith("StreamingRelation"):
+        if simple_name(table) in source_identity.STREAMS:
             number, identity = streamed(table)
             return Leaf(mask(identity), number, ids)
         if not source_identity.is_told(table):

@@ -13,6 +13,7 @@ from typing import Any
 from sparksql.gateway.spark.plans import children, rewritten
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name, text_map
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.spark.table_formats import is_iceberg
 from sparksql.gateway.spark.types import has_times
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state.description import StreamSource
@@ -27,6 +28,7 @@ _ADDRESS = re.compile(r"@[0-9a-f]+\b")
 _BY_NAME = frozenset({"parquet", "orc", "json", "avro", "xml", "delta", "kafka", "rate", "rate-micro-batch"})
 _OF_INSTANTS = frozenset({"parquet", "orc", "avro", "delta"})
 _OWN_FORMAT = re.compile(r"org\.apache\.spark\.sql\.(?:\w+\.)+(\w+?)(?:Parquet)?(?:FileFormat|DataSourceV2)")
+STREAMS = frozenset({"StreamingRelation", "StreamingRelationV2"})  # leaves of an analysed plan that stream
 _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
@@ -39,7 +41,7 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
     while pending:
         node, name = pending.pop()
         kind = simple_name(node)
-        if kind in ("StreamingRelation", "StreamingRelationV2"):
+        if kind in STREAMS:
             yield node, name or str(node.sourceName())
         name = str(node.alias()) if kind == "SubqueryAlias" else ""
         pending.extend((child, name) for child in reversed(children(node)))
@@ -162,7 +164,7 @@ def column_ids(leaf: LogicalPlan) -> dict[str, str]:
     columns, as CSV, are told by their places.
     """
     table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
-    if table is not None and str(table.getClass().getName()).startswith("org.apache.iceberg.spark."):
+    if table is not None and is_iceberg(table):
         columns = table.table().schema().columns()
         return {str(columns[index].name()): str(columns[index].fieldId()) for index in range(len(columns))}
     if read_as(leaf) in _BY_NAME:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
+from sparksql.gateway.spark.table_formats import is_delta, is_iceberg
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.upsert.names import quoted
 from sparksql.wire.control import ErrorReason
@@ -37,9 +38,9 @@ def upsert_target(name: str, table: Any) -> UpsertTarget:
     """Returns the target of an analysed table. Raises StatementError for a format that knows no MERGE."""
     leaf = table_leaf(table)
     columns = tuple(str(column.name()) for column in elements(table.output()))
-    if simple_name(leaf) == "DataSourceV2Relation" and "iceberg" in str(leaf.table().getClass().getName()):
+    if simple_name(leaf) == "DataSourceV2Relation" and is_iceberg(leaf.table()):
         return UpsertTarget(_full_name(leaf) or name, columns, is_delta=False)
-    if "delta" in _provider(leaf):
+    if _is_delta(leaf):
         return UpsertTarget(name, columns, is_delta=True)
     raise refusal(
         ErrorReason.INVALID_SPEC, f"spec.streaming.upsert: table {name} knows no MERGE; make it USING iceberg or delta"
@@ -62,12 +63,12 @@ def _full_name(relation: LogicalPlan) -> str | None:
     return ".".join(map(quoted, parts))
 
 
-def _provider(leaf: LogicalPlan) -> str:
+def _is_delta(leaf: LogicalPlan) -> bool:
     match simple_name(leaf):
         case "LogicalRelation":
             table = option(leaf.catalogTable())
-            return "" if table is None else str(option(table.provider()) or "").lower()
+            return table is not None and str(option(table.provider())).lower() == "delta"
         case "DataSourceV2Relation":
-            return str(leaf.table().getClass().getName()).lower()
+            return is_delta(leaf.table())
         case _:
-            return ""
+            return False
