@@ -29,6 +29,15 @@ demo: venv ## Cluster, images, chart, then the quickstart over TPC-H data
 demo-down: ## Remove what `make demo` made, cluster included
 	@python3 examples/quickstart/demo.py down
 
+# An environment of its own below the cache: the site's packages are for nothing else.
+DOCS = $(CACHE)/docs
+.PHONY: docs
+docs: ## The documentation as a site in build/site, with its links and anchors checked
+	@[ -x "$(DOCS)/bin/python" ] || python3 -m venv "$(DOCS)"
+	@"$(DOCS)/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt $$(sed -n 's/^docs = \[\(.*\)\]$$/\1/p' pyproject.toml | tr -d '",')
+	@NO_MKDOCS_2_WARNING=1 "$(DOCS)/bin/mkdocs" build --site-dir build/site
+	@echo "build/site/index.html"
+
 .PHONY: bench
 bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: operator, statements, results, streams
 	@$(PYTHON) -m tests.bench.latency.stub throughput scale
