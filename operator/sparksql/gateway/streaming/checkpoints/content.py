@@ -44,10 +44,15 @@ def check_content(files: HadoopFiles, checkpoint: str, known: CheckpointContent,
 def check_log_of_files(checkpoint: str, source: str, names: Collection[str], last: int) -> None:
     """Raises StatementError, reason CheckpointLost, when a file source's log does not have what was read up to offset `last`.
 
-    `names` are the files of the log. Spark writes one for each offset, and keeps the last one when it removes others.
+    `names` are the files of the log. Spark writes one for each offset; a compact one has all that came before as well.
     """
-    if last >= 0 and not {str(last), f"{last}.compact"} & {*names}:
+    compact = (int(number) for number in map(_compacted, names) if number.isdecimal())
+    if last >= 0 and str(last) not in names and max(compact, default=-1) < last:
         raise _lost(checkpoint, f"the files that it has read of the source {source} are not in its folder sources")
+
+
+def _compacted(name: str) -> str:
+    return name.removesuffix(".compact") if name.endswith(".compact") else ""
 
 
 def _names(files: HadoopFiles, folder: str) -> set[str]:
