@@ -269,7 +269,9 @@ class WarmPoolMember(ApiModel):
         description="UID of the driver, which is in the names of its children."
     )
     pod_name: ObjectName = Field(description="The driver's pod.")
-    pod_uid: Annotated[str, Field(max_length=64)] = Field(alias="podUID", description="UID of that pod.")
+    pod_uid: Annotated[str, Field(max_length=64)] = Field(
+        "", alias="podUID", description="UID of that pod. Empty until the pod exists: the record comes before the pod."
+    )
     key: Annotated[str, Field(max_length=64)] = Field(
         description="Hash of the configuration that the driver was started with."
     )

@@ -17,9 +17,9 @@ POOL_SECONDS = 30.0  # until the next look at a pool: drivers grow old without a
 
 @dataclass(frozen=True)
 class StartDriver:
-    """Has a driver started in a namespace, for the class's pool."""
+    """Has a driver started for the class's pool. Its record, without the pod's UID, is in the status before."""
 
-    namespace: str
+    intent: WarmPoolMember
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,14 @@ class RemoveDriver:
     member: PoolMember
 
 
-Command = StartDriver | RemoveDriver
+@dataclass(frozen=True)
+class ClearUp:
+    """Has what exists of a driver deleted whose start was recorded and did not come to an end."""
+
+    intent: WarmPoolMember
+
+
+Command = StartDriver | RemoveDriver | ClearUp
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,8 @@ class PoolSituation:
     """Holds what a pool needs, and `problems` that keep drivers from being started, by namespace.
 
     `limit` is the limit of sessions that leaves the least room for the pool, with its value; empty without limits. `members` are
-    all drivers that the pool has, `strays` pods that name the class as their owner and are none of them.
+    all drivers that the pool has, `strays` pods that name the class as their owner and are none of them. `intents` are records of
+    the drivers to start, `unfinished` those of an earlier start that the status has without a pod's UID.
     """
 
     plan: PoolPlan = field(default_factory=PoolPlan)
@@ -56,6 +64,8 @@ class PoolSituation:
     limit: str = ""
     members: tuple[PoolMember, ...] = ()
     strays: tuple[PoolMember, ...] = ()
+    intents: tuple[WarmPoolMember, ...] = ()
+    unfinished: tuple[WarmPoolMember, ...] = ()
 
 
 def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -> Decision:
@@ -67,11 +77,12 @@ def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -
     )
     desired = (*stated(Standing.AS_ASKED, Reason.READY), *_pool_condition(session_class, pool))
     conditions = merge_conditions(before.conditions, desired, generation=generation, now=now)
-    counts = _counts(pool) if size or pool.members else None
+    counts = _counts(pool) if size or pool.members or pool.unfinished else None
     status = before.replace(observed_generation=generation, conditions=conditions, warm_pool=counts)
     commands: tuple[Command, ...] = (
         *(RemoveDriver(member) for member in (*pool.plan.remove, *pool.strays)),
-        *(StartDriver(namespace) for namespace in pool.plan.start),
+        *(ClearUp(intent) for intent in pool.unfinished),
+        *(StartDriver(intent) for intent in pool.intents),
     )
     next_look = (pool.plan.pause or POOL_SECONDS) if size or commands else None
     return Decision(status, _events(before, status), commands, requeue_after=next_look)
@@ -79,12 +90,13 @@ def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -
 
 def _counts(pool: PoolSituation) -> WarmPoolStatus:
     """The pool's part of the status, with the record of its drivers: what is not there is no driver of the pool."""
-    records = (
+    made = (
         WarmPoolMember(
             namespace=each.namespace, uid=each.uid, pod_name=each.pod_name, pod_uid=each.pod_uid, key=each.key
         )
         for each in pool.members
     )
+    records = (*made, *pool.unfinished, *pool.intents)
     members = tuple(sorted(records, key=lambda each: (each.namespace, each.pod_name)))
     return WarmPoolStatus(ready=pool.plan.ready, starting=pool.plan.starting, members=members)
 

@@ -9,7 +9,7 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
-from sparksql.api.session_class import WarmPoolStatus
+from sparksql.api.session_class import WarmPoolMember, WarmPoolStatus
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
@@ -143,10 +143,15 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
     later = classes.decide(plain.replace(status=decision.status), NOW, situation)
     assert "WarmPool" not in conditions_of(later.status)
     placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
-    full = classes.decide(placed, NOW, classes.PoolSituation(PoolPlan(start=("a",), ready=1, starting=2)))
+    intent = WarmPoolMember(namespace="a", uid="m", pod_name="warm-m-1", key="k")
+    planned = PoolPlan(start=("a",), ready=1, starting=2)
+    full = classes.decide(placed, NOW, classes.PoolSituation(planned, intents=(intent,)))
     assert "WarmPool" not in conditions_of(full.status)
-    assert full.status.warm_pool == WarmPoolStatus(ready=1, starting=2)
-    assert full.commands == (classes.StartDriver("a"),)
+    assert full.status.warm_pool == WarmPoolStatus(ready=1, starting=2, members=(intent,))
+    assert full.commands == (classes.StartDriver(intent),)
+    again = classes.decide(placed, NOW, classes.PoolSituation(unfinished=(intent,)))
+    assert again.commands == (classes.ClearUp(intent),)
+    assert again.status.warm_pool == WarmPoolStatus(members=(intent,)), "its record stays until nothing of it is left"
     refused = classes.decide(placed, NOW, classes.PoolSituation(problems={"b": "not allowed"}))
     assert conditions_of(refused.status)["WarmPool"] == (F, "InvalidSpec")
     assert "namespace b: not allowed" in refused.events[0].message
