@@ -23,6 +23,7 @@ from sparksql.controllers.pool_children import PoolChildren
 from sparksql.controllers.reconciler import Again, Controller, Done, Outcome
 from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.ownership import CLASS_OWNER, owned_by
+from sparksql.domain.public_text import Message, said
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.warm import pool_key, pool_resolution
 from sparksql.domain.session_class import ClearUp, Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
@@ -132,17 +133,21 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         pod = self._context.store.get(POD, member.namespace, member.pod_name)
         return pod is not None and bool(pod["metadata"]["uid"] == member.pod_uid)
 
-    def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, str]:
+    def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, Message]:
         """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits.
 
         With it the limit that leaves the fewest.
         """
         bounds = (
-            ("spec.limits.sessions", session_class.spec.limits.sessions, own),
-            ("Helm value operator.limits.sessions", self._context.config.limits.sessions or None, held),
+            (said("spec.limits.sessions"), session_class.spec.limits.sessions, own),
+            (said("Helm value operator.limits.sessions"), self._context.config.limits.sessions or None, held),
         )
-        rooms = [(limit - taken, f"{name} ({limit})") for name, limit, taken in bounds if limit is not None]
-        return min(rooms, default=(None, ""))
+        rooms = [
+            (limit - taken, said("{name} ({limit})", name=name, limit=limit))
+            for name, limit, taken in bounds
+            if limit is not None
+        ]
+        return min(rooms, default=(None, said("")))
 
     def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
         labels = labels_of(self._context.store, namespace)

@@ -13,6 +13,7 @@ from sparksql.api.session_class import WarmPoolMember, WarmPoolStatus
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
+from sparksql.domain.public_text import said
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
 from sparksql.domain.warm_pool import PoolPlan
@@ -137,7 +138,7 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
     assert conditions_of(decision.status)["Ready"][0] == T
     (event,) = decision.events
     assert (event.type, event.reason) == ("Warning", "InvalidSpec")
-    assert "spec.warmPool.namespaces is empty" in event.message
+    assert "spec.warmPool.namespaces is empty" in event.message.text
     seen = pooled.replace(status=decision.status)
     assert classes.decide(seen, NOW, situation).events == ()  # said once
     later = classes.decide(plain.replace(status=decision.status), NOW, situation)
@@ -154,16 +155,16 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
     assert again.status.warm_pool == WarmPoolStatus(members=(intent,)), "its record stays until nothing of it is left"
     refused = classes.decide(placed, NOW, classes.PoolSituation(problems={"b": "not allowed"}))
     assert conditions_of(refused.status)["WarmPool"] == (F, "InvalidSpec")
-    assert "namespace b: not allowed" in refused.events[0].message
+    assert refused.events[0].message.text == "no driver can be started in namespaces b; see status"
 
 
 def test_pool_without_room_for_all_its_drivers_names_the_limit() -> None:
     placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
-    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit="spec.limits.sessions (5)")
+    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit=said("spec.limits.sessions (5)"))
     decision = classes.decide(placed, NOW, situation)
     assert conditions_of(decision.status)["WarmPool"] == (F, "LimitExceeded")
     (event,) = decision.events
-    assert event.message.startswith("spec.limits.sessions (5) leaves no room for all 4 drivers of the pool")
+    assert event.message.text.startswith("spec.limits.sessions (5) leaves no room for all 4 drivers of the pool")
     assert classes.decide(placed.replace(status=decision.status), NOW, situation).events == ()
 
 

@@ -294,7 +294,7 @@ def test_losses_of_drivers_that_ran_statements_do_not_count_towards_giving_the_s
     decision = later(obj, 9, pod=pod(obj, ended="exit code 139"), in_hand=1)
     assert told(decision) == (Phase.PENDING, Reason.DRIVER_LOST)
     assert (decision.status.restarts, decision.requeue_after) == (3, 4)
-    assert "counted by the statements that it ran; restart in 4 s" in decision.events[0].message
+    assert "counted by the statements that it ran; restart in 4 s" in decision.events[0].message.text
     assert told(later(obj, 9, pod=pod(obj, ended="exit code 139"))) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
 
 
