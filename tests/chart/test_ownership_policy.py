@@ -18,6 +18,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "pods": (CORE, {"spec": CONTAINERS}),
     "secrets": (CORE, {"data": {}}),
     "services": (CORE, {"spec": {"clusterIP": "None", "ports": [{"port": 1}]}}),
+    "configmaps": (CORE, {"data": {}}),
+    "jobs": ("/apis/batch/v1", {"spec": {"template": {"spec": {**CONTAINERS, "restartPolicy": "Never"}}}}),
+    "leases": ("/apis/coordination.k8s.io/v1", {"spec": {"holderIdentity": "h"}}),
     "networkpolicies": (POLICIES, {"spec": {"podSelector": {}}}),
     "sqlsessions": (SPARK, {"apiVersion": names.API_VERSION, "kind": "SqlSession", "spec": {}}),
     "sqlsavepoints": (
@@ -46,7 +49,8 @@ def tenant(installed: ApiServer) -> tuple[str, str]:
     """A namespace, and a user with all rights on what it holds of these kinds."""
     namespace, user = installed.namespace("tenant"), "tenant"
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    rule = {"apiGroups": ["", "networking.k8s.io", "sparksql.dev"], "resources": list(KINDS), "verbs": ["*"]}
+    groups = ["", "networking.k8s.io", "sparksql.dev", "batch", "coordination.k8s.io"]
+    rule = {"apiGroups": groups, "resources": [*KINDS, "services/status", "jobs/status"], "verbs": ["*"]}
     make(installed, f"{rbac}/roles", {"metadata": {"name": "all"}, "rules": [rule]})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"}
     subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
@@ -80,6 +84,19 @@ def test_object_of_a_tenant_that_is_changed_into_a_child_of_ours_is_refused(
     made = send(installed, namespace, resource, {"name": "own"}, user, dry=False)
     assert made.status == 201, made.message
     path = f"{KINDS[resource][0]}/namespaces/{namespace}/{resource}/own"
+    change = {"metadata": {"ownerReferences": [owner("SqlSession")]}}
+    answer = installed.request("PATCH", path, change, content_type=MERGE_PATCH, user=user)
+    assert answer.status == 422 and "only the operator" in answer.message, answer.message
+
+
+@pytest.mark.parametrize("resource", ["services", "jobs"])
+def test_object_of_a_tenant_whose_status_makes_it_a_child_of_ours_is_refused(
+    installed: ApiServer, tenant: tuple[str, str], resource: str
+) -> None:
+    namespace, user = tenant
+    made = send(installed, namespace, resource, {"name": "reported"}, user, dry=False)
+    assert made.status == 201, made.message
+    path = f"{KINDS[resource][0]}/namespaces/{namespace}/{resource}/reported/status"
     change = {"metadata": {"ownerReferences": [owner("SqlSession")]}}
     answer = installed.request("PATCH", path, change, content_type=MERGE_PATCH, user=user)
     assert answer.status == 422 and "only the operator" in answer.message, answer.message

@@ -9,6 +9,7 @@ import pytest
 
 from sparksql.api.execution import TriggerMode
 from sparksql.wire.control import OperationState, Parameter, StreamOptions
+from tests.support.mistakes import assert_answered, rows_of
 
 from .client import GatewayClient
 
@@ -17,11 +18,9 @@ STREAMING = StreamOptions(checkpoint="file:///tmp/no-checkpoint", trigger=Trigge
 
 @dataclass(frozen=True)
 class Mistake:
-    """`place` is line and position, or the field that the message names; `remedy` is in the message."""
+    """A text with the mistake; the table has the place and the remedy of the answer."""
 
     sql: str
-    place: tuple[int, int] | str
-    remedy: str
     fields: dict[str, Any] = field(default_factory=dict)
 
 
@@ -30,58 +29,50 @@ def given(value: str, type_: str = "STRING", name: str = "d") -> dict[str, Any]:
 
 
 MISTAKES = {
-    "misspelt keyword in the second statement": Mistake("SELECT 1;\nSELCT 2", (2, 1), "did you mean SELECT?"),
-    "missing table": Mistake("SELECT * FROM nowhere", (1, 15), "spelling"),
-    "missing column": Mistake("SELECT ident FROM (SELECT 1 AS id, 2 AS name)", (1, 8), "Did you mean"),
-    "value of a parameter": Mistake(
-        "SELECT :d", "spec.parameters[d]", "correct its value or its type", given("abc", "DATE")
-    ),
-    "type of a parameter": Mistake(
-        "SELECT :d", "spec.parameters[d]", "correct its value or its type", given("2026-01-31", "DAET")
-    ),
-    "unused parameter": Mistake("SELECT 1", "spec.parameters[d]", "remove it", given("x")),
-    "marker without a parameter": Mistake("SELECT :d", (1, 8), "spec.parameters"),
-    "setting with a field of its own": Mistake(
-        "SELECT 1", "spark.executor.memory", "spec.executors.memory", {"conf": {"spark.executor.memory": "1g"}}
-    ),
+    "misspelt keyword in the second statement": Mistake("SELECT 1;\nSELCT 2"),
+    "missing table": Mistake("SELECT * FROM nowhere"),
+    "missing column": Mistake("SELECT ident FROM (SELECT 1 AS id, 2 AS name)"),
+    "value of a parameter": Mistake("SELECT :d", given("abc", "DATE")),
+    "type of a parameter": Mistake("SELECT :d", given("2026-01-31", "DAET")),
+    "unused parameter": Mistake("SELECT 1", given("x")),
+    "marker without a parameter": Mistake("SELECT :d"),
+    "setting with a field of its own": Mistake("SELECT 1", {"conf": {"spark.executor.memory": "1g"}}),
     "misspelt setting": Mistake(
         "SELECT 1",
-        "spark.sql.shufle.partitions",
-        "did you mean",
         {"conf": {"spark.sql.shufle.partitions": "1"}},
     ),
     "value of a setting": Mistake(
         "SELECT 1",
-        "spark.sql.shuffle.partitions",
-        "It should be",
         {"conf": {"spark.sql.shuffle.partitions": "eight"}},
     ),
-    "stream of no stream": Mistake("SELECT 1", (1, 1), "INSERT INTO <table>", {"streaming": STREAMING}),
-    "stream without spec.streaming": Mistake(
-        "CREATE TABLE ticks (id INT) USING parquet;\nSELECT * FROM STREAM ticks", (2, 15), "it needs spec.streaming"
-    ),
-    "division by zero": Mistake("SELECT 1 / 0", (1, 8), "try_divide"),
-    "cast of a text": Mistake("SELECT CAST('x' AS INT)", (1, 8), "try_cast"),
-    "insert into a missing table": Mistake("INSERT INTO nowhere SELECT 1", (1, 13), "spelling"),
-    "jar from elsewhere": Mistake("ADD JAR '/tmp/x.jar'", (1, 1), "allow.jarPrefixes"),
-    "reflection": Mistake(
-        "SELECT reflect('java.lang.System', 'getenv', 'HOME')", (1, 8), "compute it with functions of SQL"
-    ),
-    "local file": Mistake("SELECT * FROM json.`/etc/passwd`", (1, 1), "A class adds a folder by mounting a volume"),
-    "python": Mistake("df = spark.read.table('t')", (1, 1), "this is not Spark SQL"),
-    "template": Mistake("SELECT {{ 1 }}", (1, 8), "with :name for each of spec.parameters"),
+    "stream of no stream": Mistake("SELECT 1", {"streaming": STREAMING}),
+    "stream without spec.streaming": Mistake("CREATE TABLE ticks (id INT) USING parquet;\nSELECT * FROM STREAM ticks"),
+    "division by zero": Mistake("SELECT 1 / 0"),
+    "cast of a text": Mistake("SELECT CAST('x' AS INT)"),
+    "insert into a missing table": Mistake("INSERT INTO nowhere SELECT 1"),
+    "jar from elsewhere": Mistake("ADD JAR '/tmp/x.jar'"),
+    "reflection": Mistake("SELECT reflect('java.lang.System', 'getenv', 'HOME')"),
+    "local file": Mistake("SELECT * FROM json.`/etc/passwd`"),
+    "python": Mistake("df = spark.read.table('t')"),
+    "template": Mistake("SELECT {{ 1 }}"),
 }
 
 
-@pytest.mark.parametrize("case", MISTAKES)
+ROWS = rows_of("gateway/test_mistakes.py")
+
+
+def test_mistakes_are_those_of_the_table() -> None:
+    assert MISTAKES.keys() == ROWS.keys()
+
+
+@pytest.mark.parametrize("case", ROWS)
 async def test_mistake_in_a_text_is_answered_with_its_place_and_a_remedy(client: GatewayClient, case: str) -> None:
-    mistake = MISTAKES[case]
+    mistake, row = MISTAKES[case], ROWS[case]
     view = await client.run(mistake.sql, **mistake.fields)
     assert view.state is OperationState.ERROR, view
     error = view.error
     assert error is not None
-    if isinstance(mistake.place, str):
-        assert mistake.place in error.message
-    else:
-        assert (error.line, error.position) == mistake.place, error
-    assert mistake.remedy in error.message
+    if row.position is not None:
+        assert (error.line, error.position) == row.position, error
+    assert row.remedy
+    assert_answered(row.mistake, error.message)

@@ -9,14 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparksql.api.execution import StatementMode
+from sparksql.domain.session.decide import decide as decide_session
 from sparksql.gateway.execution.session.init import run_init
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import KINDS, UNKNOWN
 from sparksql.gateway.sql.lexer import Lexed
-from sparksql.wire.control import ErrorReason, Parameter
+from sparksql.wire.control import ErrorReason, GatewayState, InitFailure, Parameter
 from sparksql.wire.driver import InitStatement, SqlPolicy
+from tests.support.mistakes import assert_answered
+from tests.unit.domain.builders.sessions import gateway, pod, session_snapshot, starting
 
 from .local_spark import local_spark
 
@@ -431,6 +434,13 @@ def test_an_init_statement_that_fails_is_named(
     assert (failure.position, failure.statement) == (2, statement)
     assert (failure.error.reason, failure.error.condition) == (reason, condition), failure
     if sql == "SELECT 1":
-        assert "run it as a SqlStatement" in failure.error.message
+        assert_answered("query in init", status_message(failure))
     if sql.startswith("SELEC "):
-        assert "did you mean SELECT?" in failure.error.message
+        assert_answered("misspelt keyword in init", status_message(failure))
+
+
+def status_message(failure: InitFailure) -> str:
+    """What the session's status says of it."""
+    obj = starting()
+    snapshot = session_snapshot(obj, pod=pod(obj), gateway=gateway(GatewayState.INIT_FAILED, init_failure=failure))
+    return decide_session(snapshot).status.message or ""

@@ -65,6 +65,17 @@ VALID: tuple[tuple[type[ApiObject], dict[str, Any]], ...] = (
     (SqlStatement, {**STATEMENT, "streaming": {"trigger": {"mode": "Interval", "intervalMillis": 0}}}),
     (SqlStatement, VALIDATION),
     (SqlStatement, {**STATEMENT, "streaming": {"savepoints": {"schedule": {"intervalSeconds": 60}}}}),
+    (SqlStatement, {**STATEMENT, "streaming": {"trigger": {"mode": "AvailableNow"}}}),
+    (SqlStatement, {**STATEMENT, "streaming": {"startFrom": {"savepointRef": {"name": "a"}}, "restoreNonce": "1"}}),
+    (
+        SqlStatement,
+        {
+            **STATEMENT,
+            "streaming": {"savepoints": {"schedule": {"cron": "0 3 * * *", "timezone": "Europe/Rome", "paused": True}}},
+        },
+    ),
+    (SqlSessionClass, {"image": "i", "front": {"only": True}}),
+    (SqlSessionClass, {"image": "i", "networkPolicy": {"enabled": False}}),
     (SqlSavepoint, EXISTING),
 )
 
@@ -90,7 +101,36 @@ def _frontends(name: str, of: Sequence[tuple[str, int]], message: str) -> Invali
     return Invalid(SqlSessionClass, name, {"image": "i", "frontends": frontends}, message)
 
 
+WITHOUT_EFFECT = (
+    Invalid(
+        SqlSessionClass,
+        "front-only-without-policy",
+        {"image": "i", "front": {"only": True}, "networkPolicy": {"enabled": False}},
+        "spec.front.only: Invalid value: front.only has no effect without networkPolicy.enabled",
+    ),
+    Invalid(
+        SqlStatement,
+        "restore-nonce-without-savepoint",
+        {**STATEMENT, "streaming": {"restoreNonce": "1"}},
+        "spec.streaming.restoreNonce: Invalid value: restoreNonce has no effect without startFrom: set startFrom",
+    ),
+    Invalid(
+        SqlStatement,
+        "zone-without-cron",
+        {**STATEMENT, "streaming": {"savepoints": {"schedule": {"intervalSeconds": 60, "timezone": "Europe/Rome"}}}},
+        "spec.streaming.savepoints.schedule.timezone: Invalid value: timezone has no effect without cron",
+    ),
+    Invalid(
+        SqlStatement,
+        "interval-of-available-now",
+        {**STATEMENT, "streaming": {"trigger": {"mode": "AvailableNow", "intervalMillis": 1000}}},
+        "spec.streaming.trigger.intervalMillis: Invalid value: intervalMillis has no effect with trigger mode AvailableNow",
+    ),
+)
+"""Fields that have no effect beside the others; objects that were stored before the rule may still be changed."""
+
 INVALID = (
+    *WITHOUT_EFFECT,
     Invalid(SqlSessionClass, "no-image", {}, "spec.image: Required value"),
     Invalid(
         SqlSessionClass,

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from sparksql.api import names
 from sparksql.api.session_class import Scheduling, VolumeClaim
+from sparksql.domain.public_text import PublicText
 from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.engine.store import Store
 from sparksql.kube import builders
@@ -237,8 +238,8 @@ async def test_events_are_accepted_and_counted(
     recorder = EventRecorder(client, "spark-sql-operator")
     await recorder.start()
     for _ in range(3):
-        recorder.emit(made, "Warning", "SessionNotReady", "waits for session analytics")
-    recorder.emit(made, "Normal", "Finished", "done")
+        recorder.emit(made, "Warning", "SessionNotReady", PublicText("waits for session analytics"))
+    recorder.emit(made, "Normal", "Finished", PublicText("done"))
     await recorder.stop()
     assert recorder.dropped == 0
     listed = (await client.list(EVENTS, namespace)).items

@@ -13,7 +13,6 @@ from tests.support.patterns.found import Found, modules, patterns
 
 # Patterns that are made of what a function is given, and where texts are tried with them.
 MADE_AT_RUN_TIME = {
-    "operator/sparksql/domain/event.py: without_texts": "literal texts alone; tests/unit/domain/test_event_texts.py",
     "operator/sparksql/gateway/catalog/name_patterns.py: _regex": "tests/unit/gateway/test_name_patterns.py",
 }
 OTHER_WAYS = frozenset({"fnmatch", "glob", "regex", "re2", "sre_compile"})  # to patterns that this test does not find

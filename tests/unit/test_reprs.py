@@ -30,6 +30,7 @@ SHOWN = {
     "SavepointFacts.statement": "a name", "Claim.statement": "a name", "SavepointPlace.statement": "a name",
     "StateQuery.statement": "a name", "_Field.sql": "a type", "_Started.query": "an object of Spark", "Timed.rows": "a plan",
     "Source.rows": "a plan", "Total.value": "a function", "Watched.query": "an object of Spark", "Description.parameters": "a digest",
+    "PublicText.text": "its type keeps SQL out",
 }  # fmt: skip
 
 

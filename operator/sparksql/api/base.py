@@ -128,6 +128,15 @@ def cel(rule: str, message: str, field_path: str | None = None) -> dict[str, str
     return {"rule": rule, "message": message} | ({"fieldPath": field_path} if field_path else {})
 
 
+def ratcheting(rule: str, message: str, field_path: str) -> dict[str, Any]:
+    """As `cel`, for a rule that came after objects were stored: an object that breaks it may be changed and still break it.
+
+    `optionalOldSelf` has the rule evaluated for new objects as well (CRD validation ratcheting, Kubernetes 1.30).
+    """
+    before = rule.replace("self.", "oldSelf.value().")
+    return {**cel(f"({rule}) || (oldSelf.hasValue() && !({before}))", message, field_path), "optionalOldSelf": True}
+
+
 def immutable(field: str, message: str) -> dict[str, str]:
     """Rule of the parent of an optional field: neither its value nor its presence may change.
 
@@ -147,7 +156,7 @@ def immutable_list(field: str, message: str) -> dict[str, str]:
     return cel(f"{' == '.join(sizes)} && ({equal})", message)
 
 
-def validated(*rules: dict[str, str]) -> ConfigDict:
+def validated(*rules: dict[str, Any]) -> ConfigDict:
     """`model_config` of an object with cross-field rules."""
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": [{**rule} for rule in rules]})
 

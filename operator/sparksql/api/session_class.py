@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from sparksql.api.base import FREE_FORM, SET_LIST, ApiModel, ApiObject, cel, validated
+from sparksql.api.base import FREE_FORM, SET_LIST, ApiModel, ApiObject, cel, ratcheting, validated
 from sparksql.api.conditions import Conditions
 from sparksql.api.fields import SAFE_INT_MAX, Count, Cpu, Image, LabelMap, Memory, ObjectName, Seconds, SparkConf, Uri
 from sparksql.api.settings import SessionSettings
@@ -235,7 +235,13 @@ class SqlSessionClassSpec(ApiModel):
         cel(
             "!has(self.frontends) || self.frontends.all(f, self.frontends.filter(g, g.name == f.name || g.port == f.port).size() == 1)",
             "each entry of frontends needs a name and a port of its own",
-        )
+        ),
+        ratcheting(
+            "!self.front.only || self.networkPolicy.enabled",
+            "front.only has no effect without networkPolicy.enabled, as the NetworkPolicy keeps other clients out: set "
+            "networkPolicy.enabled, or remove front.only",
+            ".front.only",
+        ),
     )
 
     description: str = Field("", max_length=1024, description="For people: what this class is for.")
@@ -269,7 +275,9 @@ class WarmPoolMember(ApiModel):
         description="UID of the driver, which is in the names of its children."
     )
     pod_name: ObjectName = Field(description="The driver's pod.")
-    pod_uid: Annotated[str, Field(max_length=64)] = Field(alias="podUID", description="UID of that pod.")
+    pod_uid: Annotated[str, Field(max_length=64)] = Field(
+        "", alias="podUID", description="UID of that pod. Empty until the pod exists: the record comes before the pod."
+    )
     key: Annotated[str, Field(max_length=64)] = Field(
         description="Hash of the configuration that the driver was started with."
     )

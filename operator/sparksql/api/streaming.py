@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparksql.api.base import ApiModel, Timestamp, cel, clipped, map_list, validated
+from sparksql.api.base import ApiModel, Timestamp, cel, clipped, map_list, ratcheting, validated
 from sparksql.api.execution import Lookup, OutputMode, TriggerMode, Upsert
 from sparksql.api.fields import Count, Counter, LocalReference, Nonce, ResourceName, Seconds
 
@@ -47,7 +47,13 @@ class Trigger(ApiModel):
             "self.mode != 'Interval' || has(self.intervalMillis)",
             "trigger mode Interval needs intervalMillis: set it, or use mode Auto",
             ".intervalMillis",
-        )
+        ),
+        ratcheting(
+            "self.mode != 'AvailableNow' || !has(self.intervalMillis)",
+            "intervalMillis has no effect with trigger mode AvailableNow, whose batches follow each other: remove it, or use mode "
+            "Interval",
+            ".intervalMillis",
+        ),
     )
 
     mode: TriggerMode = Field(TriggerMode.AUTO, description="When micro-batches start.")
@@ -68,6 +74,11 @@ class StartFrom(ApiModel):
 class SavepointSchedule(ApiModel):
     model_config = validated(
         cel("has(self.intervalSeconds) != has(self.cron)", "set exactly one of intervalSeconds and cron"),
+        ratcheting(
+            "has(self.cron) || self.timezone == 'UTC'",
+            "timezone has no effect without cron, as it is the zone of cron: remove it, or set cron in place of intervalSeconds",
+            ".timezone",
+        ),
     )
 
     interval_seconds: int | None = Field(None, ge=1, le=31_622_400, description="Time between savepoints.")
@@ -108,6 +119,14 @@ class StreamRestart(ApiModel):
 
 class Streaming(ApiModel):
     """A statement that runs until it is stopped."""
+
+    model_config = validated(
+        ratcheting(
+            "self.restoreNonce == '' || has(self.startFrom)",
+            "restoreNonce has no effect without startFrom: set startFrom to the savepoint to go back to, or remove restoreNonce",
+            ".restoreNonce",
+        )
+    )
 
     trigger: Trigger = Field(Trigger(), description="When micro-batches start and how much they take.")
     output_mode: OutputMode = Field(OutputMode.APPEND, description="What a batch writes to the sink.")

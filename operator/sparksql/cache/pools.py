@@ -1,7 +1,8 @@
 """Drivers of warm pools as the store has them.
 
-A driver belongs to a pool if the class's status has the UID of its pod. The operator alone writes that status, with the UID that
-the API server returned for the pod. Labels and owner references prove nothing: the creator of a pod sets them.
+A driver belongs to a pool if the class's status has the UID of its pod. The operator alone writes that status: the name before it
+creates the pod, and the UID that the API server returned. Labels and owner references prove nothing: the creator of a pod sets
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from sparksql.engine.store import Store
 
 
 def recorded_members(session_class: SqlSessionClass) -> tuple[WarmPoolMember, ...]:
-    """Returns the drivers that the class's status has."""
+    """Returns the drivers that the class's status has with their pods."""
+    return tuple(each for each in _records(session_class) if each.pod_uid)
+
+
+def recorded_intents(session_class: SqlSessionClass) -> tuple[WarmPoolMember, ...]:
+    """Returns the drivers that the class's status has without a pod: their start was about to begin."""
+    return tuple(each for each in _records(session_class) if not each.pod_uid)
+
+
+def _records(session_class: SqlSessionClass) -> tuple[WarmPoolMember, ...]:
     pool = session_class.status.warm_pool
     return pool.members if pool is not None else ()
 
@@ -43,8 +53,8 @@ def members_of(store: Store, session_class: SqlSessionClass, made: Iterable[Warm
 def strays_of(store: Store, session_class: SqlSessionClass, known: Iterable[str]) -> list[PoolMember]:
     """Returns pods which name the class as their owner and are none of those whose UIDs are `known`.
 
-    The operator ended between the creation of the pod and its record, or another account created it. Kubernetes itself deletes
-    pods by their owner references, so the deletion of such a pod gives its creator no new power.
+    Another account created it, or the operator ended before it recorded the UID. Kubernetes itself deletes pods by their owner
+    references, so the deletion of such a pod gives its creator no new power.
     """
     ours = frozenset(known)
     pods = store.by_index(POOL_BY_CLASS, session_class.metadata.uid)

@@ -6,41 +6,35 @@ import json
 import logging
 import secrets
 import uuid
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, assert_never
 
-from sparksql.api.names import child_base, executor_secret_name
+from sparksql.api.names import driver_pod_name, pool_member_name
 from sparksql.api.session import SessionPhase
 from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolMember
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.namespaces import is_terminating, labels_of
-from sparksql.cache.pools import members_of, recorded_members, strays_of
+from sparksql.cache.pools import members_of, recorded_intents, recorded_members, strays_of
 from sparksql.cache.views import SessionView
-from sparksql.controllers.accounts import ensure_account
 from sparksql.controllers.context import ControllerContext
+from sparksql.controllers.pool_children import PoolChildren
 from sparksql.controllers.reconciler import Again, Controller, Done, Outcome
 from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.ownership import CLASS_OWNER, owned_by
-from sparksql.domain.session.effective_session import EffectiveSession
+from sparksql.domain.public_text import Message, said
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.warm import pool_key, pool_resolution
-from sparksql.domain.session_class import Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
+from sparksql.domain.session_class import ClearUp, Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
 from sparksql.domain.violation import Violation
 from sparksql.domain.warm_pool import PoolMember, plan
 from sparksql.engine.key import Key, log_extra
 from sparksql.kube.builders.driver_config import driver_config
-from sparksql.kube.builders.warm import (
-    INCARNATION,
-    Credentials,
-    WarmChildren,
-    executor_template_of,
-    owned_by_pod,
-    warm_children,
-)
+from sparksql.kube.builders.warm import INCARNATION, Credentials, executor_template_of, warm_children
 from sparksql.kube.client import Object
 from sparksql.kube.errors import ApiError, Conflict, NotFound
-from sparksql.kube.resources import NETWORK_POLICIES, PODS, SECRETS
+from sparksql.kube.resources import PODS
 from sparksql.kube.tls import session_certificate
 
 logger = logging.getLogger(__name__)
@@ -59,9 +53,10 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         self._refused: dict[
             tuple[str, str], str
         ] = {}  # by class and namespace: what kept the last driver from being made
-        self._made: dict[
-            str, list[WarmPoolMember]
-        ] = {}  # by the class's UID: drivers that its status does not have yet
+        # By the class's UID: drivers whose pods its status does not have yet.
+        self._made: dict[str, list[WarmPoolMember]] = {}
+        self._cleared: set[str] = set()  # UIDs of drivers of which nothing is left and that the status may still have
+        self._children = PoolChildren(context)
 
     def parse(self, obj: Object) -> SqlSessionClass:
         """Returns the model of a raw SqlSessionClass. Raises ValueError if the CRD would refuse it."""
@@ -75,9 +70,12 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
     async def act(self, command: Command, parsed: SqlSessionClass) -> Outcome:
         """Starts a driver for the pool or takes one away. Raises ApiError."""
         match command:
-            case StartDriver(namespace):
-                is_made = await self._start(parsed, namespace)
+            case StartDriver(intent):
+                is_made = await self._start(parsed, intent)
                 return Again() if is_made else Done()  # its record is written at once
+            case ClearUp(intent):
+                await self._clear(parsed, intent)
+                return Again()
             case RemoveDriver(member):
                 await self._remove(parsed, member)
             case _:
@@ -89,7 +87,8 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         members = members_of(self._context.store, session_class, made)
         known = [each.pod_uid for each in (*recorded_members(session_class), *made)]
         strays = tuple(each for each in strays_of(self._context.store, session_class, known) if not each.is_over)
-        if not pool.size and not members and not strays:
+        unfinished = self._unfinished(session_class, made)
+        if not pool.size and not members and not strays and not unfinished:
             return PoolSituation()
         keys: dict[str, str] = {}
         problems: dict[str, str] = {}
@@ -110,7 +109,16 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         own = [each for each in held if (each.class_name or default_name) == session_class.metadata.name]
         taken = max((since for each in own if (since := each.pool_driver_since) is not None), default=None)
         room, limit = self._room(session_class, len(held), len(own))
-        return PoolSituation(plan(pool, keys, members, room, now, taken), problems, limit, tuple(members), strays)
+        planned = plan(pool, keys, members, room, now, taken)
+        intents = tuple(_intent(session_class, namespace, keys[namespace]) for namespace in planned.start)
+        return PoolSituation(planned, problems, limit, tuple(members), strays, intents, unfinished)
+
+    def _unfinished(self, session_class: SqlSessionClass, made: Iterable[WarmPoolMember]) -> tuple[WarmPoolMember, ...]:
+        """The drivers whose start was recorded and whose pods neither this process nor the status knows."""
+        recorded = recorded_intents(session_class)
+        self._cleared &= {each.uid for each in recorded}
+        done = self._cleared | {each.uid for each in made}
+        return tuple(each for each in recorded if each.uid not in done)
 
     def _unrecorded(self, session_class: SqlSessionClass) -> list[WarmPoolMember]:
         """The drivers that were made by this process and that the class's status does not have yet."""
@@ -125,28 +133,32 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         pod = self._context.store.get(POD, member.namespace, member.pod_name)
         return pod is not None and bool(pod["metadata"]["uid"] == member.pod_uid)
 
-    def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, str]:
+    def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, Message]:
         """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits.
 
         With it the limit that leaves the fewest.
         """
         bounds = (
-            ("spec.limits.sessions", session_class.spec.limits.sessions, own),
-            ("Helm value operator.limits.sessions", self._context.config.limits.sessions or None, held),
+            (said("spec.limits.sessions"), session_class.spec.limits.sessions, own),
+            (said("Helm value operator.limits.sessions"), self._context.config.limits.sessions or None, held),
         )
-        rooms = [(limit - taken, f"{name} ({limit})") for name, limit, taken in bounds if limit is not None]
-        return min(rooms, default=(None, ""))
+        rooms = [
+            (limit - taken, said("{name} ({limit})", name=name, limit=limit))
+            for name, limit, taken in bounds
+            if limit is not None
+        ]
+        return min(rooms, default=(None, said("")))
 
     def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
         labels = labels_of(self._context.store, namespace)
         return pool_resolution(session_class, namespace, uid, labels, self._context.config.defaults)
 
-    async def _start(self, session_class: SqlSessionClass, namespace: str) -> bool:
+    async def _start(self, session_class: SqlSessionClass, intent: WarmPoolMember) -> bool:
         """Makes the children of a new member, and tells whether it is made. Raises ApiError.
 
-        What is left of one that could not be made goes with the class.
+        What is left of one that could not be made is deleted, here or at the next look: its record has no pod.
         """
-        uid = str(uuid.uuid4())
+        namespace, uid = intent.namespace, intent.uid
         resolved = self._resolve(session_class, namespace, uid)
         if isinstance(resolved, Violation):
             return False
@@ -159,66 +171,30 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
             self._context.pod_namespace,
         )  # fmt: skip
         try:
-            pod = await self._make(member, children)
+            pod = await self._children.make(member, children)
         except Conflict:
             raise
         except ApiError as refused:  # a quota, a webhook, a namespace that does not exist
-            self._report(session_class, namespace, violation_of(refused, member.class_name))
-            await self._remove_children(namespace, member.name, uid, children.pod["metadata"]["name"])
-            return False
+            pod = violation_of(refused, member.class_name)
         if isinstance(pod, Violation):
             self._report(session_class, namespace, pod)
+            await self._clear(session_class, intent)
             return False
         self._refused.pop((session_class.metadata.name, namespace), None)
-        made = pod["metadata"]
-        record = WarmPoolMember(
-            namespace=namespace, uid=uid, pod_name=made["name"], pod_uid=made["uid"], key=pool_key(member)
-        )
-        self._made.setdefault(session_class.metadata.uid, []).append(record)
+        await self._children.hand_over(member, children, pod)
+        made = intent.replace(pod_uid=pod["metadata"]["uid"], key=pool_key(member))
+        self._made.setdefault(session_class.metadata.uid, []).append(made)
         self._context.store.apply(POD, pod)
-        await self._hand_over(namespace, children.secret, children.executor_secret, member.network_policy, pod)
         return True
 
-    async def _make(self, member: EffectiveSession, children: WarmChildren) -> Object | Violation:
-        """Makes the children and returns the pod, or what prevents it. Raises ApiError."""
-        client, namespace = self._context.client, member.namespace
-        if (conflict := await ensure_account(client, member)) is not None:
-            return conflict
-        await client.create(SECRETS, namespace, children.secret)
-        await client.create(SECRETS, namespace, children.executor_secret)
-        if member.network_policy:
-            await client.create(NETWORK_POLICIES, namespace, children.network_policy)
-        return await client.create(PODS, namespace, children.pod)
+    async def _clear(self, session_class: SqlSessionClass, intent: WarmPoolMember) -> None:
+        await self._children.clear(session_class, intent)
+        self._cleared.add(intent.uid)
 
     def _report(self, session_class: SqlSessionClass, namespace: str, violation: Violation) -> None:
         self._refused[session_class.metadata.name, namespace] = violation.message
         fields = log_extra(Key(CLASS, "", session_class.metadata.name), namespace=namespace, error=violation.reason)
         logger.warning("a driver for the warm pool is not made", extra=fields)
-
-    async def _hand_over(
-        self, namespace: str, secret: Object, executor_secret: Object, has_policy: bool, pod: Object
-    ) -> None:
-        """Makes the pod the owner of the rest, which goes with it from now on."""
-        change = owned_by_pod(pod)
-        for each in (secret, executor_secret):
-            await self._context.client.patch_merge(SECRETS, namespace, each["metadata"]["name"], change)
-        if has_policy:
-            await self._context.client.patch_merge(NETWORK_POLICIES, namespace, secret["metadata"]["name"], change)
-
-    async def _remove_children(self, namespace: str, name: str, uid: str, pod_name: str) -> None:
-        base = child_base(name, uid)
-        # The pod as well: after an error its creation may have taken place, and without its Secrets it cannot start.
-        children = (
-            (PODS, pod_name),
-            (SECRETS, base),
-            (SECRETS, executor_secret_name(pod_name)),
-            (NETWORK_POLICIES, base),
-        )
-        for resource, each in children:
-            try:
-                await self._context.client.delete(resource, namespace, each)
-            except ApiError:
-                continue  # the class's end takes it
 
     async def _remove(self, session_class: SqlSessionClass, member: PoolMember) -> None:
         """Deletes the pod of a member, or one that is taken for one, unless a session has it by now. Raises ApiError."""
@@ -228,3 +204,10 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
                 await self._context.client.delete(PODS, member.namespace, member.pod_name, uid=member.pod_uid)
         except NotFound:
             await self._context.status.refresh(POD, member.namespace, member.pod_name)
+
+
+def _intent(session_class: SqlSessionClass, namespace: str, key: str) -> WarmPoolMember:
+    """The record of a driver that is to be started: its name is known before its pod exists."""
+    uid = str(uuid.uuid4())
+    pod_name = driver_pod_name(pool_member_name(session_class.metadata.name), uid, INCARNATION)
+    return WarmPoolMember(namespace=namespace, uid=uid, pod_name=pod_name, key=key)

@@ -1,4 +1,4 @@
-"""Compares the controlling owner of an object with one of ours, by kind and UID. Pure.
+"""Compares the controlling owner of an object with one of ours, by API group, kind and UID. Pure.
 
 The creator of an object sets its labels, annotations and owner references, so none of them proves its origin. Callers compare
 with a UID from a status, which tenants cannot write. docs/security.md ("Ownership of objects") has the rule for each kind.
@@ -7,33 +7,50 @@ with a UID from a status, which tenants cannot write. docs/security.md ("Ownersh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from sparksql.api.names import GROUP
 
 Object = Mapping[str, Any]
 
-SESSION_OWNER, CLASS_OWNER, STATEMENT_OWNER, POD_OWNER = "SqlSession", "SqlSessionClass", "SqlStatement", "Pod"
+
+@dataclass(frozen=True)
+class OwnerKind:
+    """Names a kind of owners: a kind of the same name in another API group is another kind, another version is the same."""
+
+    group: str
+    kind: str
+
+    def is_kind_of(self, owner: Object) -> bool:
+        """Returns whether an owner reference is to an object of this kind."""
+        group, _, version = str(owner.get("apiVersion") or "").rpartition("/")
+        return bool(version) and (group, owner.get("kind")) == (self.group, self.kind)
 
 
-def owned_by(obj: Object, kind: str, uid: str) -> bool:
+SESSION_OWNER, CLASS_OWNER = OwnerKind(GROUP, "SqlSession"), OwnerKind(GROUP, "SqlSessionClass")
+STATEMENT_OWNER, POD_OWNER = OwnerKind(GROUP, "SqlStatement"), OwnerKind("", "Pod")
+
+
+def owned_by(obj: Object, kind: OwnerKind, uid: str) -> bool:
     """Returns whether this owner is the only one of an object and controls it; False for an empty UID."""
-    owners = obj["metadata"].get("ownerReferences") or ()
-    referred = [(each.get("kind"), each.get("uid"), each.get("controller")) for each in owners]
-    return bool(uid) and referred == [(kind, uid, True)]
+    owner = _controller(obj, kind)
+    return bool(uid) and owner is not None and owner.get("uid") == uid
 
 
-def goes_with(obj: Object, kind: str, uid: str) -> bool:
+def goes_with(obj: Object, kind: OwnerKind, uid: str) -> bool:
     """Returns whether this owner is the only one of an object, which is deleted with it; False for an empty UID."""
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return bool(uid) and [(each.get("kind"), each.get("uid")) for each in owners] == [(kind, uid)]
+    owner = _only_owner(obj, kind)
+    return bool(uid) and owner is not None and owner.get("uid") == uid
 
 
-def owner_uid(obj: Object, kind: str) -> str | None:
+def owner_uid(obj: Object, kind: OwnerKind) -> str | None:
     """Returns the UID of the owner of a kind that controls an object, None without one: for indexes and wake-ups only."""
     owner = _controller(obj, kind)
     return None if owner is None else str(owner["uid"])
 
 
-def owner_name(obj: Object, kind: str) -> str | None:
+def owner_name(obj: Object, kind: OwnerKind) -> str | None:
     """Returns the name of the owner of a kind that controls an object, None without one: for indexes and wake-ups only."""
     owner = _controller(obj, kind)
     return None if owner is None else str(owner["name"])
@@ -44,8 +61,11 @@ def driver_of(executor: Object) -> Object | None:
     return _controller(executor, POD_OWNER)
 
 
-def _controller(obj: Object, kind: str) -> Object | None:
+def _controller(obj: Object, kind: OwnerKind) -> Object | None:
+    owner = _only_owner(obj, kind)
+    return owner if owner is not None and owner.get("controller") is True else None
+
+
+def _only_owner(obj: Object, kind: OwnerKind) -> Object | None:
     owners: Sequence[Object] = obj["metadata"].get("ownerReferences") or ()
-    if len(owners) != 1 or owners[0].get("kind") != kind or not owners[0].get("controller"):
-        return None
-    return owners[0]
+    return owners[0] if len(owners) == 1 and kind.is_kind_of(owners[0]) else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from sparksql.domain.public_text import PublicText
 from sparksql.kube.client import KubeClient, Object
 from sparksql.kube.errors import ApiError, NotFound
 from sparksql.kube.resources import EVENTS
@@ -85,8 +86,8 @@ class EventRecorder:
         self.dropped = 0
         """Events not recorded since the start: over the rate, with the queue full, or refused by the API server."""
 
-    def emit(self, obj: Object, type_: EventType, reason: str, message: str) -> None:
-        """Hands over an event about the object. `reason` is a condition reason. Never blocks, never raises."""
+    def emit(self, obj: Object, type_: EventType, reason: str, message: PublicText) -> None:
+        """Hands over an event about the object, with a condition reason. Never blocks, never raises."""
         meta = obj["metadata"]
         involved = {
             "apiVersion": obj.get("apiVersion"),
@@ -97,7 +98,7 @@ class EventRecorder:
             "resourceVersion": meta.get("resourceVersion"),
         }
         present = {field: value for field, value in involved.items() if value is not None}
-        emission = _Emission(present, type_, reason, _shortened(message), self._clock())
+        emission = _Emission(present, type_, reason, _shortened(message.text), self._clock())
         if not self._allowed(meta["uid"], emission.at):
             self.dropped += 1
             return

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.cli_cluster import DEADLINE_SECONDS, Cluster
+from tests.support.mistakes import assert_answered, rows_of
+
+MISSING_SESSION = "-s analitics: session analitics does not exist"
 
 
 @dataclass(frozen=True)
@@ -130,28 +133,6 @@ MISTAKES = {
 }
 
 
-def kubectl(cluster: Cluster, *arguments: str, data: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["kubectl", *cluster.flags(), *arguments],
-        input=data, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("case", MISTAKES)
-def test_mistake_in_a_manifest_is_answered_with_its_field_and_a_remedy(cluster: Cluster, case: str) -> None:
-    mistake = MISTAKES[case]
-    answer = kubectl(cluster, "apply", "--filename=-", data=mistake.text)
-    assert answer.returncode == 1
-    assert mistake.field in answer.stderr
-    assert mistake.remedy in answer.stderr
-    if mistake.by_plugin:
-        done = cluster.run("run", "-f", "-", stdin=mistake.text)
-        assert done.returncode in (1, 2)
-        assert mistake.by_plugin in done.stderr
-        assert "ended with code" not in done.stderr
-    assert cluster.statements() == []
-
-
 BASE = {
     "sessionRef": {"name": "x"},
     "sql": "SELECT 1",
@@ -168,9 +149,39 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "text elsewhere": ({"sql": None, "sqlFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, "sqlFrom is immutable: create a new SqlStatement"),
     "streaming": ({"streaming": {}}, "the presence of streaming is immutable: create a new SqlStatement"),
 }  # fmt: skip
+# The rows of the table that are proven here; the last has a test of its own.
+ROWS = rows_of("integration/cli/test_mistakes.py", but=frozenset({MISSING_SESSION}))
 
 
-@pytest.mark.parametrize("case", CHANGES)
+def test_mistakes_are_those_of_the_table() -> None:
+    assert MISTAKES.keys() | CHANGES.keys() == ROWS.keys()
+
+
+def kubectl(cluster: Cluster, *arguments: str, data: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["kubectl", *cluster.flags(), *arguments],
+        input=data, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in ROWS if case in MISTAKES])
+def test_mistake_in_a_manifest_is_answered_with_its_field_and_a_remedy(cluster: Cluster, case: str) -> None:
+    mistake = MISTAKES[case]
+    answer = kubectl(cluster, "apply", "--filename=-", data=mistake.text)
+    assert answer.returncode == 1
+    assert mistake.field in answer.stderr
+    assert mistake.remedy in answer.stderr
+    done = None
+    if mistake.by_plugin:
+        done = cluster.run("run", "-f", "-", stdin=mistake.text)
+        assert done.returncode in (1, 2)
+        assert mistake.by_plugin in done.stderr
+        assert "ended with code" not in done.stderr
+    assert_answered(ROWS[case].mistake, answer.stderr, done.stderr if done is not None else "")
+    assert cluster.statements() == []
+
+
+@pytest.mark.parametrize("case", [case for case in ROWS if case in CHANGES])
 def test_change_that_is_not_allowed_is_answered_with_its_field_and_what_to_do_instead(
     cluster: Cluster, case: str
 ) -> None:
@@ -179,6 +190,7 @@ def test_change_that_is_not_allowed_is_answered_with_its_field_and_what_to_do_in
     answer = kubectl(cluster, "patch", "sqlstmt", "a", "--type=merge", f"--patch={json.dumps({'spec': change})}")
     assert answer.returncode == 1
     assert remedy in answer.stderr
+    assert_answered(ROWS[case].mistake, answer.stderr)
 
 
 def test_statement_in_a_missing_session_fails_at_once_with_the_sessions_that_exist(cluster: Cluster) -> None:
@@ -186,6 +198,7 @@ def test_statement_in_a_missing_session_fails_at_once_with_the_sessions_that_exi
     missing = cluster.run("run", "-e", "SELECT 1", "-s", "analitics")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "-s analitics: session analitics does not exist; sessions of the namespace: analytics" in missing.stderr
+    assert_answered("missing session of the plugin", missing.stderr)
     assert cluster.statements() == []
     waits = cluster.run("run", "--no-wait", "-f", "-", stdin=statement(session="sessionRef: {name: analitics}"))
     assert (waits.returncode, waits.stdout) == (0, "a\n")

@@ -9,6 +9,7 @@ import pytest
 from sparksql.kube.resources import CONFIG_MAPS, SESSIONS, STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
+from tests.support.mistakes import assert_answered
 
 
 @pytest.fixture
@@ -272,7 +273,8 @@ async def test_parameters_come_from_values_config_maps_and_secrets(ready: Enviro
         missing = (
             "spec.parameters[1].valueFrom.configMapKeyRef: ConfigMap where with key region does not exist in namespace"
         )
-        assert missing in message_of(waiting) and "; create it" in message_of(waiting)
+        assert missing in message_of(waiting)
+        assert_answered("missing ConfigMap of a parameter", message_of(waiting))
         await ready.create_config_map("where", region="eu")
         done = await ready.finished("bound")
     sent = {p.name: (p.value, p.type, p.secret) for p in ready.ledger.ran("bound")[0].request.parameters}
@@ -290,7 +292,8 @@ async def test_statement_that_waits_for_its_source_holds_nobody_up(env: Environm
         await env.create_statement("waits", None, sqlFrom=source, priority=5)
         waiting = await env.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
         missing = "spec.sqlFrom.configMapKeyRef: ConfigMap later with key q.sql does not exist in namespace"
-        assert missing in message_of(waiting) and "; create it" in message_of(waiting)
+        assert missing in message_of(waiting)
+        assert_answered("missing ConfigMap of a text", message_of(waiting))
         await env.create_statement("other")
         await env.finished("other")
         await env.create_config_map("later", **{"q.sql": "SELECT 2"})

@@ -83,6 +83,7 @@ FOREIGN: dict[str, list[Object]] = {
     "not under its control": [{"controller": False}],
     "another's as well": [{}, {"kind": "ConfigMap", "apiVersion": "v1", "uid": "other", "controller": False}],
     "another session's": [{"uid": "other"}],
+    "a kind of another group's": [{"apiVersion": "example.com/v1alpha1"}],
 }
 
 

@@ -113,7 +113,7 @@ async def test_a_failed_job_is_told(scene: Scene) -> None:
     why = {"reason": "BackoffLimitExceeded", "message": "it was tried often enough"}
     conditions = [{**_condition(each), **why} for each in ("FailureTarget", "Failed")]
     await scene.report({"failed": 1, "conditions": conditions, **_times("startTime")})
-    assert await scene.state() == DeletionFailed("BackoffLimitExceeded: it was tried often enough")
+    assert await scene.state() == DeletionFailed("BackoffLimitExceeded", "it was tried often enough")
 
 
 async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:

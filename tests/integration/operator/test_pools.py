@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from sparksql.api.names import LABEL_SESSION, LABEL_WARM_POOL
-from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS
+from sparksql.api.names import LABEL_SESSION, LABEL_WARM_POOL, child_base, executor_secret_name, pool_member_name
+from sparksql.kube.resources import PODS, SECRETS, SESSION_CLASSES, SESSIONS
 from tests.integration.operator.environment import Environment
 from tests.integration.operator.fake_kubelet import Plan
 
@@ -94,3 +94,28 @@ async def test_driver_that_was_made_and_not_recorded_is_removed_by_the_next_oper
     async with env.operator():
         await env.until("the driver without a record is removed", lambda: is_gone(env, pod))
         assert (await a_ready_driver(env))["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+async def test_driver_whose_pod_was_not_recorded_is_removed_with_all_that_was_made_for_it(env: Environment) -> None:
+    """The operator ended after it had written the name: before the pod, and between the pod and its UID."""
+    await env.create_class(warmPool={"size": 1, "namespaces": [env.namespace]})
+    async with env.operator():
+        pod = await a_ready_driver(env)
+        record = (await pool_status(env))["members"][0]
+    base = child_base(pool_member_name(env.class_name), "earlier")
+    earlier = {"namespace": env.namespace, "uid": "earlier", "podName": f"{base}-1", "key": "k"}
+    owned = {"ownerReferences": pod["metadata"]["ownerReferences"]}
+    await env.create(SECRETS, base, metadata=owned, stringData={"token": "t"})
+    await env.create(SECRETS, executor_secret_name(f"{base}-1"), stringData={"token": "a tenant's"})
+    left = {"members": [{**record, "podUID": ""}, earlier]}
+    await env.client.patch_merge(
+        SESSION_CLASSES, "", env.class_name, {"status": {"warmPool": left}}, subresource="status"
+    )
+    async with env.operator():
+        await env.until("the driver without a recorded pod is removed", lambda: is_gone(env, pod))
+        replaced = await a_ready_driver(env)
+        assert replaced["metadata"]["uid"] != pod["metadata"]["uid"]
+        (member,) = (await pool_status(env))["members"]
+        assert member["podUID"] == replaced["metadata"]["uid"]
+        names = {each["metadata"]["name"] for each in (await env.client.list(SECRETS, env.namespace)).items}
+        assert base not in names and executor_secret_name(f"{base}-1") in names, names

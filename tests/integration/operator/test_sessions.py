@@ -27,6 +27,7 @@ from sparksql.kube.resources import (
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import IMAGE, Environment, message_of
 from tests.integration.operator.fake_kubelet import Plan
+from tests.support.mistakes import assert_answered
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 
@@ -157,7 +158,7 @@ async def test_waiting_reasons_heal_when_the_cause_goes(env: Environment) -> Non
         assert condition(stalled, "Stalled") == "True"
         await env.client.patch_merge(NAMESPACES, "", env.namespace, {"metadata": {"labels": {"team": "data"}}})
         stalled = await env.in_phase(SESSIONS, "s", "Pending", "InitSourceNotFound")
-        assert "spec.init[0].sqlFrom" in message_of(stalled)
+        assert_answered("missing ConfigMap of init", message_of(stalled))
         await env.create_config_map("init", **{"q.sql": "CREATE DATABASE d"})
         await env.in_phase(SESSIONS, "s", "Pending", "StorageNotReady")
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -171,7 +172,8 @@ async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(e
         await env.create_session()
         stalled = await env.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
         assert condition(stalled, "Stalled") == "True"
-        assert env.class_name in message_of(stalled) and "name one of these" in message_of(stalled)
+        assert env.class_name in message_of(stalled)
+        assert_answered("missing class", message_of(stalled))
         await env.create(SESSIONS, "unnamed", {})
         await env.in_phase(SESSIONS, "unnamed", "Pending", "ClassNotFound")
         default = {"annotations": {DEFAULT_CLASS_ANNOTATION: "true"}}

@@ -26,7 +26,9 @@ def executor(uid: str = "e1", driver: str = "d1", **status: Any) -> dict[str, An
             "resourceVersion": "1",
             "creationTimestamp": "2026-01-31T08:00:00Z",
             "labels": {LABEL_NAME: EXECUTOR_APP_NAME, "spark-role": "executor"},
-            "ownerReferences": [{"kind": "Pod", "name": "driver", "uid": driver, "controller": True}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "driver", "uid": driver, "controller": True}
+            ],
         },
         "spec": {"nodeName": "node", "containers": [{"name": "spark", "image": "i", "env": [{"name": "A"}] * 40}]},
         "status": {"phase": "Running", "hostIP": "10.0.0.1", **status},

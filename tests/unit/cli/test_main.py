@@ -14,6 +14,7 @@ from sparksql.cli.console import Console, row_writer
 from sparksql.cli.errors import Exit
 from sparksql.cli.main import build_parser, main
 from sparksql.wire.control import Column
+from tests.support.mistakes import assert_answered
 
 
 class Terminal(io.StringIO):
@@ -57,7 +58,9 @@ def test_timeout_with_a_unit_is_read_in_seconds(text: str, seconds: int) -> None
 def test_timeout_in_another_unit_is_refused_with_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         build_parser().parse_args(["wait", "a", "--timeout", "1d"])
-    assert "'1d' is not a duration: write a positive number of seconds, or 90s, 5m, 1h" in capsys.readouterr().err
+    answer = capsys.readouterr().err
+    assert "'1d' is not a duration: write a positive number of seconds, or 90s, 5m, 1h" in answer
+    assert_answered("duration of the plugin", answer)
 
 
 @pytest.mark.parametrize(

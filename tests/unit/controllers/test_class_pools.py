@@ -50,5 +50,5 @@ async def test_pool_that_a_limit_keeps_small_names_the_limit() -> None:
     of_class, of_operator = await decision_on("standard"), await decision_on("large", most=2, limit=None)
     for decision, limit in ((of_class, "spec.limits.sessions (2)"), (of_operator, "operator.limits.sessions (2)")):
         assert conditions_of(decision.status)["WarmPool"] == ("False", "LimitExceeded")
-        assert limit in decision.events[0].message
+        assert limit in decision.events[0].message.text
     assert "WarmPool" not in conditions_of((await decision_on("large")).status)

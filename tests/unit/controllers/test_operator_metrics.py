@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparksql.domain.public_text import PublicText
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.events import BURST
@@ -90,7 +91,7 @@ async def test_events_that_are_not_recorded_are_told() -> None:
     loud = {"metadata": {"namespace": "a", "name": "loud", "uid": "u"}}
     async with KubeClient(operator.credentials) as client, operator._context(client, None) as context:
         for number in range(BURST + 15):
-            context.events.emit(loud, "Normal", "Progress", f"{number}")
+            context.events.emit(loud, "Normal", "Progress", PublicText(f"{number}"))
         assert _series(operator.metrics, "sparksql_events_dropped") == {(): 15.0}
     # Nobody serves there, so that the others are not recorded either.
     assert _series(operator.metrics, "sparksql_events_dropped") == {(): BURST + 15.0}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from sparksql.api.base import ObjectMeta
-from sparksql.api.names import LABEL_WARM_POOL
+from sparksql.api.names import API_VERSION, LABEL_WARM_POOL
 from sparksql.api.session import SqlSession, SqlSessionSpec
 from sparksql.api.session_class import (
     SqlSessionClass,
@@ -23,7 +23,7 @@ from sparksql.domain.session.warm import pool_key
 from sparksql.engine.store import Store
 from tests.unit.kube.effective_sessions import PLAIN
 
-OWNER = {"kind": "SqlSessionClass", "name": "standard", "uid": "class", "controller": True}
+OWNER = {"apiVersion": API_VERSION, "kind": "SqlSessionClass", "name": "standard", "uid": "class", "controller": True}
 FIRST, SECOND = (
     SqlSession(metadata=ObjectMeta(namespace=PLAIN.namespace, name=name, uid=name), spec=SqlSessionSpec())
     for name in ("first", "second")
@@ -90,5 +90,5 @@ def test_a_pod_that_the_class_has_no_record_of_fits_nobody() -> None:
 
 
 def test_a_driver_that_a_session_has_fits_no_other() -> None:
-    taken = {"kind": "SqlSession", "name": "first", "uid": "first", "controller": True}
+    taken = {"apiVersion": API_VERSION, "kind": "SqlSession", "name": "first", "uid": "first", "controller": True}
     assert pools(Clock(), taken).find(SECOND, class_with(pool_key(PLAIN)), PLAIN) is None

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from sparksql.api.names import driver_pod_name, pool_member_name
 from sparksql.api.reasons import Reason
+from sparksql.api.session_class import WarmPoolMember
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import SessionChildren
@@ -19,7 +21,7 @@ from sparksql.domain.session_class import StartDriver
 from sparksql.domain.violation import Violation
 from sparksql.engine.store import Store
 from sparksql.kube.errors import ApiError, Conflict, NotFound, error_from
-from sparksql.kube.resources import PODS, Resource
+from sparksql.kube.resources import NETWORK_POLICIES, PODS, SECRETS, Resource
 from sparksql.process.config import OperatorConfig
 from tests.unit.domain.builders.classes import session_class
 from tests.unit.domain.builders.objects import NOW
@@ -65,16 +67,21 @@ def test_failed_creation_has_a_reason_and_the_servers_words(error: ApiError, rea
 
 
 class ApiServer:
-    """Has no object, accepts creations, and answers those of pods with `error`."""
+    """Has what was created, and answers the creation of pods with `error` although they exist afterwards."""
 
     def __init__(self, error: ApiError) -> None:
         self._error = error
         self.deleted: list[tuple[Resource, str]] = []
+        self._objects: dict[tuple[Resource, str], Object] = {}
 
-    async def get(self, _: Resource, namespace: str, name: str) -> Object:
-        raise NotFound(404, "NotFound", name)
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        if (found := self._objects.get((resource, name))) is None:
+            raise NotFound(404, "NotFound", name)
+        return found
 
     async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
+        metadata = body["metadata"]
+        self._objects[resource, metadata["name"]] = {**body, "metadata": {**metadata, "uid": metadata["name"]}}
         if resource is PODS:
             raise self._error
         return body
@@ -82,7 +89,8 @@ class ApiServer:
     async def apply(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
         return body
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+        assert self._objects.pop((resource, name))["metadata"]["uid"] == uid
         self.deleted.append((resource, name))
 
 
@@ -118,7 +126,10 @@ async def test_pool_start_with_a_failing_webhook_is_a_problem_of_the_pool(error:
     server = ApiServer(error)
     parts, klass = context(server), session_class(warmPool={"size": 1, "namespaces": ["team-a"]})
     controller = SessionClassController(parts)
-    await controller.act(StartDriver("team-a"), klass)
+    pod_name = driver_pod_name(pool_member_name(klass.metadata.name), "m", 1)
+    intent = WarmPoolMember(namespace="team-a", uid="m", pod_name=pod_name, key="k")
+    await controller.act(StartDriver(intent), klass)
     decision = await controller.decide({}, klass, None)
     assert any(error.message in condition.message for condition in decision.status.conditions)
-    assert PODS in {resource for resource, _ in server.deleted}  # after an error the pod may exist all the same
+    deleted = [resource for resource, _ in server.deleted]  # after an error the pod may exist all the same
+    assert sorted(map(repr, deleted)) == sorted(map(repr, [PODS, SECRETS, SECRETS, NETWORK_POLICIES])), deleted

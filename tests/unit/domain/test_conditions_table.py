@@ -9,10 +9,11 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
-from sparksql.api.session_class import WarmPoolStatus
+from sparksql.api.session_class import WarmPoolMember, WarmPoolStatus
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
+from sparksql.domain.public_text import said
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
 from sparksql.domain.warm_pool import PoolPlan
@@ -137,28 +138,33 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
     assert conditions_of(decision.status)["Ready"][0] == T
     (event,) = decision.events
     assert (event.type, event.reason) == ("Warning", "InvalidSpec")
-    assert "spec.warmPool.namespaces is empty" in event.message
+    assert "spec.warmPool.namespaces is empty" in event.message.text
     seen = pooled.replace(status=decision.status)
     assert classes.decide(seen, NOW, situation).events == ()  # said once
     later = classes.decide(plain.replace(status=decision.status), NOW, situation)
     assert "WarmPool" not in conditions_of(later.status)
     placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
-    full = classes.decide(placed, NOW, classes.PoolSituation(PoolPlan(start=("a",), ready=1, starting=2)))
+    intent = WarmPoolMember(namespace="a", uid="m", pod_name="warm-m-1", key="k")
+    planned = PoolPlan(start=("a",), ready=1, starting=2)
+    full = classes.decide(placed, NOW, classes.PoolSituation(planned, intents=(intent,)))
     assert "WarmPool" not in conditions_of(full.status)
-    assert full.status.warm_pool == WarmPoolStatus(ready=1, starting=2)
-    assert full.commands == (classes.StartDriver("a"),)
+    assert full.status.warm_pool == WarmPoolStatus(ready=1, starting=2, members=(intent,))
+    assert full.commands == (classes.StartDriver(intent),)
+    again = classes.decide(placed, NOW, classes.PoolSituation(unfinished=(intent,)))
+    assert again.commands == (classes.ClearUp(intent),)
+    assert again.status.warm_pool == WarmPoolStatus(members=(intent,)), "its record stays until nothing of it is left"
     refused = classes.decide(placed, NOW, classes.PoolSituation(problems={"b": "not allowed"}))
     assert conditions_of(refused.status)["WarmPool"] == (F, "InvalidSpec")
-    assert "namespace b: not allowed" in refused.events[0].message
+    assert refused.events[0].message.text == "no driver can be started in namespaces b; see status"
 
 
 def test_pool_without_room_for_all_its_drivers_names_the_limit() -> None:
     placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
-    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit="spec.limits.sessions (5)")
+    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit=said("spec.limits.sessions (5)"))
     decision = classes.decide(placed, NOW, situation)
     assert conditions_of(decision.status)["WarmPool"] == (F, "LimitExceeded")
     (event,) = decision.events
-    assert event.message.startswith("spec.limits.sessions (5) leaves no room for all 4 drivers of the pool")
+    assert event.message.text.startswith("spec.limits.sessions (5) leaves no room for all 4 drivers of the pool")
     assert classes.decide(placed.replace(status=decision.status), NOW, situation).events == ()
 
 

@@ -91,7 +91,9 @@ FACTS = st.fixed_dictionaries(
         "retention": mostly(
             None, RetentionDecision("before", Why.NEWEST), RetentionDecision("before", Why.NO_RULE_KEEPS_IT)
         ),
-        "deletion_job": mostly(DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionFailed("x")),
+        "deletion_job": mostly(
+            DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionFailed("Failed", "x")
+        ),
         "namespace_terminating": mostly(False, False, False, True),
     }
 )

@@ -15,6 +15,7 @@ from sparksql.domain.session.status import with_phase
 from sparksql.domain.session.steps import STABLE_SECONDS
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
+from tests.support.mistakes import assert_answered
 from tests.unit.domain.builders.conditions import conditions_of, reason_of
 from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
 from tests.unit.domain.builders.sessions import draining, gateway, pod, ready, session, session_snapshot, starting
@@ -167,6 +168,11 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
 
 # --- deadlines of a driver on its way
 
+MISTAKES = {
+    Reason.UNSCHEDULABLE: "driver that fits no node",
+    Reason.IMAGE_PULL_FAILED: "image that does not exist",
+}
+
 
 @pytest.mark.parametrize(
     ("facts", "limit", "reason"),
@@ -192,6 +198,8 @@ def test_a_pod_that_cannot_run_is_given_up_at_its_deadline_and_started_again(
     assert over.commands == (Command.DELETE_DRIVER,)
     assert next(iter(facts.values())) in (over.status.message or "")
     assert conditions_of(over.status)["Stalled"] == ("True", reason)
+    if (mistake := MISTAKES.get(reason)) is not None:
+        assert_answered(mistake, over.status.message or "")
     obj = with_status(with_status(obj, waits), over)
     still = later(obj, limit + 2, pod=pod(obj, **facts))
     assert (still.status, still.commands) == (obj.status, (Command.DELETE_DRIVER,))
@@ -294,7 +302,7 @@ def test_losses_of_drivers_that_ran_statements_do_not_count_towards_giving_the_s
     decision = later(obj, 9, pod=pod(obj, ended="exit code 139"), in_hand=1)
     assert told(decision) == (Phase.PENDING, Reason.DRIVER_LOST)
     assert (decision.status.restarts, decision.requeue_after) == (3, 4)
-    assert "counted by the statements that it ran; restart in 4 s" in decision.events[0].message
+    assert "counted by the statements that it ran; restart in 4 s" in decision.events[0].message.text
     assert told(later(obj, 9, pod=pod(obj, ended="exit code 139"))) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
 
 

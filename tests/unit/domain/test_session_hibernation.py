@@ -258,6 +258,6 @@ def test_a_wake_says_what_came_back_and_what_did_not(missing: str | None) -> Non
     assert (told(awake), awake.status.kept_state) == (("Ready", "Ready"), None)
     lost = conditions_of(awake.status).get("SessionStateLost")
     assert lost == (None if missing is None else ("True", Reason.SESSION_STATE_LOST))
-    events = [event.message for event in awake.events]
+    events = [event.message.text for event in awake.events]
     assert "2 statements that had changed the session ran again" in events[0]
-    assert events[1:] == ([] if missing is None else [f"after the wake {missing}"])
+    assert events[1:] == ([] if missing is None else ["what statements have set in the session is lost; see status"])

@@ -14,6 +14,7 @@ from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
 from sparksql.domain.violation import Violation
+from tests.support.mistakes import assert_answered
 from tests.unit.domain.builders.classes import session_class
 from tests.unit.domain.builders.sessions import session
 
@@ -130,6 +131,7 @@ def test_session_image_is_allowed_only_if_its_class_offers_or_allows_it(image: s
         assert isinstance(made, Violation)
         assert made.reason is Reason.NOT_ALLOWED
         assert f"spec.image: {image}" in made.message
+        assert_answered("image that the class does not allow", made.message)
 
 
 @given(st.text(max_size=8), st.text(max_size=8))
@@ -146,6 +148,7 @@ def test_service_account_is_allowed_only_if_its_class_lists_it() -> None:
     violation = refused(klass, serviceAccountName="admin")
     assert violation.reason is Reason.NOT_ALLOWED
     assert "spec.serviceAccountName: admin" in violation.message and "etl, spark" in violation.message
+    assert_answered("account that the class does not allow", violation.message)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +238,8 @@ def test_a_setting_that_the_gateway_would_not_take_is_refused_in_the_layer_that_
     assert violation.reason is Reason.INVALID_SPEC
     assert violation.message.startswith(f"{field}: spark.sql.gateway.")
     assert fits in violation.message
+    if fits.startswith("'many'"):
+        assert_answered("conf value that does not fit", violation.message)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +277,8 @@ def test_a_size_beyond_its_limit_is_refused_not_cut(field: str, spec: dict[str, 
     assert violation.reason is Reason.LIMIT_EXCEEDED
     assert violation.message.startswith(f"{field}: ")
     assert f"ask for {limit} or less" in violation.message
+    if field == "spec.executors.memory":
+        assert_answered("more memory than the class allows", violation.message)
 
 
 def test_a_size_at_its_limit_is_given() -> None:

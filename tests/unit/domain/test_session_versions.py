@@ -60,7 +60,7 @@ def test_driver_version_skew_is_reported_once_and_the_session_stays_ready(
     assert conditions_of(decision.status)["Ready"] == ("True", Reason.READY)
     [event] = decision.events
     assert (event.type, event.reason) == (type_, reason)
-    assert f"version {word['protocol_version']}" in event.message and remedy in event.message
+    assert f"version {word['protocol_version']}" in event.message.text and remedy in event.message.text
     again = serving(with_status(obj, decision), 10, **word)
     assert (again.events, "VersionSkew" in conditions_of(again.status)) == ((), True)
 

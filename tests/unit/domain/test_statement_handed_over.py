@@ -31,6 +31,7 @@ from sparksql.wire.control import (
     Progress,
     ResultSummary,
 )
+from tests.support.mistakes import assert_answered
 from tests.unit.domain.builders.conditions import conditions, message, statement_row, told
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.statements import READY, STATEMENT_UID, handed_over, statement, statement_snapshot, view
@@ -88,6 +89,7 @@ def test_timeout_of_the_driver_has_field_and_limit() -> None:
     )
     assert "spec.timeouts.executionSeconds of 7 s; raise that, as far as class small allows" in running
     assert "spec.timeouts.queueSeconds of 5 s" in waiting
+    assert_answered("limit of the execution", running)
 
 
 def test_result_progress_and_times_come_from_the_view() -> None:

@@ -184,7 +184,7 @@ def decisions(obj: SqlStatement, steps: list[Step]) -> list[tuple[Snapshot, Deci
 
 
 def check_events(_: Snapshot, decision: Decision) -> None:
-    assert all(QUOTED not in event.message and SQL not in event.message for event in decision.events)
+    assert all(QUOTED not in event.message.text and SQL not in event.message.text for event in decision.events)
 
 
 def check_transition(snapshot: Snapshot, decision: Decision) -> None:

@@ -42,14 +42,14 @@ def test_statement_that_its_driver_refuses_for_a_minute_ends_with_the_drivers_wo
     decision = decide(refused(60))
     assert told(decision) == ("Error", "DriverRefused")
     assert WORDS in message(decision) and "it did not run" in message(decision)
-    assert not any(WORDS in event.message for event in decision.events)
+    assert not any(WORDS in event.message.text for event in decision.events)
 
 
 def test_stream_that_its_driver_refuses_for_a_minute_is_parked_with_its_checkpoint() -> None:
     snapshot = refused(60, streaming=True)
     decision = decide(snapshot)
     assert (told(decision), shown(decision)) == (("Stopped", "DriverRefused"), PARKED)
-    assert not any(WORDS in event.message for event in decision.events)
+    assert not any(WORDS in event.message.text for event in decision.events)
     again = decide(stream_snapshot(with_status(snapshot.statement, decision)))
     assert told(again) == ("Stopped", "DriverRefused")
 

@@ -20,6 +20,7 @@ from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import Parameter
+from tests.support.mistakes import assert_answered
 from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, message, reason_of, told
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.statements import (
@@ -168,6 +169,7 @@ def test_phase_of_a_waiting_statement_follows_the_cause_that_counts_first(
 def test_message_of_a_cycle_shows_its_path() -> None:
     cycle = message(decide(statement_snapshot(statement(), dependencies=CYCLE)))
     remedy = "delete one of these statements and create it without its dependency"
+    assert_answered("cycle", cycle)
     assert cycle == f"spec.dependsOn is a cycle: one -> two -> one; {remedy}"
 
 
@@ -178,6 +180,7 @@ def test_message_of_dependencies_has_field_and_remedy() -> None:
         "or delete this statement and create it without it"
     )
     waiting = message(decide(statement_snapshot(statement(initialized()), dependencies=UNMET)))
+    assert_answered("missing dependency", waiting)
     assert waiting == (
         "spec.dependsOn: waits for b, c (does not exist); create what does not exist, "
         "or delete this statement and create it with another list"
@@ -201,7 +204,9 @@ def missing_session(*sessions: str) -> str:
 
 
 def test_message_of_a_missing_session_has_field_name_and_existing_sessions_nearest_first() -> None:
-    assert missing_session("etl", "bi", "analytics", "reports") == (
+    answer = missing_session("etl", "bi", "analytics", "reports")
+    assert_answered("missing session", answer)
+    assert answer == (
         "spec.sessionRef.name: SqlSession analitics does not exist in this namespace (there are: analytics, etl, reports, bi); "
         "create it, or delete this statement and create it with another one"
     )

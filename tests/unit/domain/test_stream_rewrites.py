@@ -9,6 +9,7 @@ import pytest
 
 from sparksql.api.execution import StatementMode
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import PublicText
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision
@@ -70,7 +71,7 @@ def test_a_stream_with_a_rewritable_state_begins_again_in_another_checkpoint(str
     first, second = begun_again(misfit(streaming=streaming))
     assert told(first) == ("Initialized", "Upgrading")
     kept = f"see status; the checkpoint before is kept in {LOCATION}"
-    assert first.events == (Event("Normal", first.events[0].reason, kept),)
+    assert first.events == (Event("Normal", first.events[0].reason, PublicText(kept)),)
     assert message(first) == f"{WORDS}; the checkpoint before is kept in {LOCATION}"
     status = streaming_of(first)
     assert (status.checkpoint_location, status.rewritten_from, status.upgrades) == (None, LOCATION, 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.domain.public_text import PublicText
 from sparksql.kube.client import Object
 from sparksql.kube.errors import Forbidden, NotFound
 from sparksql.kube.events import EventRecorder
@@ -70,7 +71,7 @@ async def recording(api: Any, clock: Clock) -> AsyncIterator[EventRecorder]:
 async def test_an_event_names_its_object_and_holds_no_spec() -> None:
     api = Api()
     async with recording(api, Clock()) as recorder:
-        recorder.emit(statement(), "Normal", "Finished", "done")
+        recorder.emit(statement(), "Normal", "Finished", PublicText("done"))
     [((namespace, _), event)] = api.events.items()
     assert namespace == "team-a"
     del event["metadata"]
@@ -100,11 +101,11 @@ async def test_a_repeated_event_is_counted_for_ten_minutes() -> None:
     api, clock = Api(), Clock()
     async with recording(api, clock) as recorder:
         for _ in range(3):
-            recorder.emit(statement(), "Warning", "DriverLost", "gone")
+            recorder.emit(statement(), "Warning", "DriverLost", PublicText("gone"))
             clock.now += 60
-        recorder.emit(statement(), "Warning", "DriverLost", "gone again")
+        recorder.emit(statement(), "Warning", "DriverLost", PublicText("gone again"))
         clock.now += 700
-        recorder.emit(statement(), "Warning", "DriverLost", "gone")
+        recorder.emit(statement(), "Warning", "DriverLost", PublicText("gone"))
     counts = sorted((event["message"], event["count"]) for event in api.events.values())
     assert counts == [("gone", 1), ("gone", 3), ("gone again", 1)]
 
@@ -112,10 +113,10 @@ async def test_a_repeated_event_is_counted_for_ten_minutes() -> None:
 async def test_an_event_that_expired_is_made_anew() -> None:
     api, clock = Api(), Clock()
     async with recording(api, clock) as recorder:
-        recorder.emit(statement(), "Normal", "Started", "m")
+        recorder.emit(statement(), "Normal", "Started", PublicText("m"))
     api.events.clear()
     await recorder.start()
-    recorder.emit(statement(), "Normal", "Started", "m")
+    recorder.emit(statement(), "Normal", "Started", PublicText("m"))
     await recorder.stop()
     assert [event["count"] for event in api.events.values()] == [1]
 
@@ -124,12 +125,12 @@ async def test_a_talkative_object_is_held_to_its_rate_and_others_are_not() -> No
     api, clock = Api(), Clock()
     async with recording(api, clock) as recorder:
         for number in range(40):
-            recorder.emit(statement("loud"), "Normal", "Progress", f"{number}")
-        recorder.emit(statement("quiet"), "Normal", "Started", "m")
+            recorder.emit(statement("loud"), "Normal", "Progress", PublicText(f"{number}"))
+        recorder.emit(statement("quiet"), "Normal", "Started", PublicText("m"))
         assert recorder.dropped == 15
         clock.now += 300
-        recorder.emit(statement("loud"), "Normal", "Progress", "later")
-        recorder.emit(statement("loud"), "Normal", "Progress", "too soon")
+        recorder.emit(statement("loud"), "Normal", "Progress", PublicText("later"))
+        recorder.emit(statement("loud"), "Normal", "Progress", PublicText("too soon"))
         assert recorder.dropped == 16
     assert len(api.events) == 27
 
@@ -137,14 +138,14 @@ async def test_a_talkative_object_is_held_to_its_rate_and_others_are_not() -> No
 async def test_events_of_cluster_scoped_objects_go_to_default() -> None:
     api = Api()
     async with recording(api, Clock()) as recorder:
-        recorder.emit(statement(namespace=None), "Normal", "Accepted", "m")
+        recorder.emit(statement(namespace=None), "Normal", "Accepted", PublicText("m"))
     assert [namespace for namespace, _ in api.events] == ["default"]
 
 
 async def test_a_long_message_is_cut_at_a_character() -> None:
     api = Api()
     async with recording(api, Clock()) as recorder:
-        recorder.emit(statement(), "Normal", "Long", "é" * 2000)
+        recorder.emit(statement(), "Normal", "Long", PublicText("é" * 2000))
     [event] = api.events.values()
     assert len(event["message"].encode()) <= 1024
     assert event["message"].endswith("é...")
@@ -155,10 +156,10 @@ async def test_failures_are_counted_and_do_not_end_the_recorder() -> None:
     async with recording(api, Clock()) as recorder:
         for error in (Forbidden(403, "Forbidden", "namespace is terminating"), RuntimeError("odd")):
             api.broken = error
-            recorder.emit(statement(), "Normal", "Lost", str(error))
+            recorder.emit(statement(), "Normal", "Lost", PublicText(str(error)))
             await recorder._queue.join()
         api.broken = None
-        recorder.emit(statement(), "Normal", "Kept", "m")
+        recorder.emit(statement(), "Normal", "Kept", PublicText("m"))
     assert recorder.dropped == 2
     assert [event["reason"] for event in api.events.values()] == ["Kept"]
 
@@ -168,7 +169,7 @@ async def test_a_full_queue_drops_and_never_blocks() -> None:
     api.blocked.clear()
     async with recording(api, Clock()) as recorder:
         for number in range(1500):
-            recorder.emit(statement(f"u{number}"), "Normal", "Started", "m")
+            recorder.emit(statement(f"u{number}"), "Normal", "Started", PublicText("m"))
         assert recorder.dropped == 500
         api.blocked.set()
     assert len(api.events) == 1000

@@ -93,4 +93,4 @@ def _state(job: Object) -> DeletionJob | DeletionFailed:
     failed = ends.get("Failed")
     if failed is None:
         return DeletionJob.RUNNING
-    return DeletionFailed(f"{failed.get('reason', 'Failed')}: {failed.get('message', 'without a message')}")
+    return DeletionFailed(failed.get("reason", "Failed"), failed.get("message", "without a message"))

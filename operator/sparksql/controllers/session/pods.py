@@ -10,6 +10,7 @@ from sparksql.cache.indexes import POD
 from sparksql.cache.pod_ends import DRIVER_CONTAINER
 from sparksql.controllers.context import ControllerContext
 from sparksql.domain.ownership import SESSION_OWNER, owned_by, owner_uid
+from sparksql.domain.public_text import ClusterReason, Message, said
 from sparksql.domain.session.snapshot import PodFacts, has_outlived
 
 Object = dict[str, Any]
@@ -126,7 +127,7 @@ def _container_problem(status: Object) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _ended(status: Object, driver: Object) -> str | None:
+def _ended(status: Object, driver: Object) -> Message | None:
     """Describes how the driver's container ended, or why its pod failed without one (evicted, node lost).
 
     Ends with the words of the kubelet and of the container, clipped. None for a pod that has not ended.
@@ -134,16 +135,18 @@ def _ended(status: Object, driver: Object) -> str | None:
     if status.get("phase") not in ("Failed", "Succeeded"):
         return None
     terminated = driver.get("state", {}).get("terminated") or {}
-    end = _container_end(terminated) if terminated else status.get("reason") or str(status.get("phase"))
+    without = ClusterReason(status.get("reason") or str(status.get("phase")))
+    end = _container_end(terminated) if terminated else said("{reason}", reason=without)
     details = dict.fromkeys(text.strip() for text in (terminated.get("message"), status.get("message")) if text)
-    return ": ".join((end, *(detail[:_MAX_DETAIL_CHARS] for detail in details if detail)))
+    words = ": ".join(detail[:_MAX_DETAIL_CHARS] for detail in details if detail)
+    return said("{end}: {words}", end=end, words=words) if words else end
 
 
-def _container_end(terminated: Object) -> str:
-    reason, code = terminated.get("reason") or "Terminated", terminated.get("exitCode")
-    end = f"{reason}, exit code {code}"
+def _container_end(terminated: Object) -> Message:
+    reason, code = ClusterReason(terminated.get("reason") or "Terminated"), terminated.get("exitCode")
+    end = said("{reason}, exit code {code}", reason=reason, code=code if isinstance(code, int) else "unknown")
     remedy = _REMEDIES.get(code) if code is not None else None
-    return end if remedy is None else f"{end} ({remedy})"
+    return end if remedy is None else said("{end} ({remedy})", end=end, remedy=said(remedy))
 
 
 def _time(text: str) -> datetime:

@@ -16,7 +16,7 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.pools import members_of
 from sparksql.controllers.context import ControllerContext
-from sparksql.domain.ownership import CLASS_OWNER, SESSION_OWNER, owned_by
+from sparksql.domain.ownership import CLASS_OWNER, POD_OWNER, SESSION_OWNER, goes_with, owned_by
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.snapshot import WarmDriver
 from sparksql.domain.session.warm import pool_key
@@ -95,6 +95,9 @@ class PoolDrivers:
             secret = await self._context.client.get(SECRETS, namespace, child_base(name, built.pool_uid))
         except NotFound:
             return  # it goes with the pod
+        if not goes_with(secret, POD_OWNER, pod["metadata"]["uid"]):
+            await self._remove(built, pod, "the Secret with the name of its own is another's")
+            return
         data = secret.get("data") or {}
         token, certificate = (base64.b64decode(data[file]).decode() for file in (wire.TOKEN_FILE, wire.TLS_CERT_FILE))
         address = Address(
@@ -108,6 +111,9 @@ class PoolDrivers:
         try:
             await bind(self._context.drivers.http, address, request)
         except BoundError as refused:
-            fields = log_extra(Key(SESSION, namespace, built.name), error=str(refused))
-            logger.warning("a driver of the warm pool does not fit and is removed", extra=fields)
-            await self._context.client.delete(PODS, namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
+            await self._remove(built, pod, str(refused))
+
+    async def _remove(self, built: EffectiveSession, pod: Object, why: str) -> None:
+        fields = log_extra(Key(SESSION, built.namespace, built.name), error=why)
+        logger.warning("a driver of the warm pool does not fit and is removed", extra=fields)
+        await self._context.client.delete(PODS, built.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"])

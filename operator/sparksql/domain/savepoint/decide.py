@@ -7,7 +7,6 @@ over; at most `backoffLimit` + 1 attempts; each waiting decision names its wake-
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
 
@@ -16,7 +15,7 @@ from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.conditions import ready_reason
-from sparksql.domain.event import without_texts
+from sparksql.domain.public_text import Message, Name, said
 from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.locations import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
@@ -46,13 +45,7 @@ STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl ap
 
 
 def decide(s: Snapshot) -> Decision:
-    """Returns the decision for the savepoint of snapshot `s`. Its Events hold no text of a driver, which may quote SQL."""
-    decision = _decide(s)
-    texts = {s.observation.message: "see status"} if isinstance(s.observation, Failed) else {}
-    return replace(decision, events=without_texts(decision.events, texts))
-
-
-def _decide(s: Snapshot) -> Decision:
+    """Returns the decision for the savepoint of snapshot `s`."""
     if s.savepoint.metadata.is_deleting:
         return deleting(s)
     match s.savepoint.status.phase:
@@ -79,13 +72,18 @@ def _pending(s: Snapshot) -> Decision:
         return _without_statement(s)
     gone = _gone(s)
     if s.statement is None or gone is not None:
-        return end(s, Phase.ABANDONED, Reason.ABANDONED, gone or f"statement {name} is gone")
+        return end(s, Phase.ABANDONED, Reason.ABANDONED, gone or said("statement {name} is gone", name=Name((name,))))
     if not is_stream(s.statement.spec):
-        message = f"spec.statementRef.name: statement {name} is not a streaming one; only those have a state to save"
+        message = said(
+            "spec.statementRef.name: statement {name} is not a streaming one; only those have a state to save",
+            name=Name((name,)),
+        )
         return end(s, Phase.FAILED, Reason.STATEMENT_NOT_STREAMING, message)
     if status.failures > spec.backoff_limit:
-        attempts = "1 attempt" if status.failures == 1 else f"{status.failures} attempts"
-        message = f"gave up after {attempts}: spec.backoffLimit is {spec.backoff_limit} now"
+        attempts = said("1 attempt" if status.failures == 1 else "{number} attempts", number=status.failures)
+        message = said(
+            "gave up after {attempts}: spec.backoffLimit is {limit} now", attempts=attempts, limit=spec.backoff_limit
+        )
         return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
     if status.next_attempt_time is not None and s.now < status.next_attempt_time:
         left = (status.next_attempt_time - s.now).total_seconds()
@@ -136,22 +134,27 @@ def _is_copied(s: Snapshot) -> bool:
 
 def _without_statement(s: Snapshot) -> Decision:
     name, created = s.savepoint.spec.statement_ref.name, s.savepoint.metadata.creation_timestamp or s.now
-    message = f"spec.statementRef.name: there is no SqlStatement {name}"
+    message = said("spec.statementRef.name: there is no SqlStatement {name}", name=Name((name,)))
     left = STATEMENT_SECONDS - (s.now - created).total_seconds()
     if left <= 0:
-        return end(s, Phase.FAILED, Reason.STATEMENT_NOT_FOUND, f"{message}; create it, then a new SqlSavepoint")
+        return end(
+            s,
+            Phase.FAILED,
+            Reason.STATEMENT_NOT_FOUND,
+            said("{message}; create it, then a new SqlSavepoint", message=message),
+        )
     return wait(s, Reason.STATEMENT_NOT_FOUND, message, wake=min(WAITING_SECONDS, left + SLACK_SECONDS))
 
 
-def _gone(s: Snapshot) -> str | None:
+def _gone(s: Snapshot) -> Message | None:
     """How its statement has gone, if it has; another one of the same name is no substitute for it."""
-    name = s.savepoint.spec.statement_ref.name
+    name = Name((s.savepoint.spec.statement_ref.name,))
     if s.statement is None:
-        return f"statement {name} was deleted before the savepoint was complete"
+        return said("statement {name} was deleted before the savepoint was complete", name=name)
     if s.statement.metadata.is_deleting:
-        return f"statement {name} is being deleted before the savepoint was complete"
+        return said("statement {name} is being deleted before the savepoint was complete", name=name)
     if s.attempt is not None and s.attempt.statement_uid != s.statement.metadata.uid:
-        return f"statement {name} was deleted and created anew before the savepoint was complete"
+        return said("statement {name} was deleted and created anew before the savepoint was complete", name=name)
     return None
 
 
@@ -162,7 +165,7 @@ def _in_progress(s: Snapshot) -> Decision:
         case Failed(message, final):
             return _over(s, message, final)
         case Unobserved.DRIVER_GONE:
-            return _over(s, "the driver went away during the attempt")
+            return _over(s, said("the driver went away during the attempt"))
         case Running() | Unobserved.UNKNOWN | Unobserved.UNREACHABLE | None:
             return _under_way(s)
         case other:
@@ -174,7 +177,12 @@ def _complete(s: Snapshot, completed: Completed) -> Decision:
         s,
         Phase.COMPLETED,
         Reason.COMPLETED,
-        f"complete up to batch {completed.batch_id}: {completed.file_count} files, {completed.size_bytes} bytes",
+        said(
+            "complete up to batch {batch}: {files} files, {size} bytes",
+            batch=completed.batch_id,
+            files=completed.file_count,
+            size=completed.size_bytes,
+        ),
         batch_id=completed.batch_id,
         query_id=completed.query_id,
         spark_version=completed.spark_version,
@@ -201,8 +209,8 @@ def _has_timed_out(s: Snapshot) -> bool:
     return ready_reason(s.savepoint.status.conditions) == Reason.SAVEPOINT_TIMEOUT
 
 
-def _timeout(s: Snapshot) -> str:
-    return f"took longer than spec.timeoutSeconds ({s.savepoint.spec.timeout_seconds})"
+def _timeout(s: Snapshot) -> Message:
+    return said("took longer than spec.timeoutSeconds ({limit})", limit=s.savepoint.spec.timeout_seconds)
 
 
 def _under_way(s: Snapshot) -> Decision:

@@ -84,8 +84,9 @@ class DeletionJob(Enum):
 
 @dataclass(frozen=True)
 class DeletionFailed:
-    """Says that the Job has given up; `message` is that of its condition."""
+    """Says that the Job has given up; `reason` and `message` are those of its condition."""
 
+    reason: str
     message: str
 
 

@@ -12,6 +12,7 @@ from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import said
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     Command,
@@ -110,14 +111,14 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         query_id=streaming_of(s.statement).query_id if is_copy else None,
         sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
-    event = Event("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
+    event = Event.of("Normal", Reason.IN_PROGRESS, said("attempt {number} begins", number=number))
     attempt = Attempt(driver, s.statement.metadata.uid, s.storage.class_name, s.storage.service_account)
     return Decision(status, (asked,), attempt, events=(event,), requeue_after=FIRST_LOOK_SECONDS)
 
 
 def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **update: Unpack[StatusUpdate]) -> Decision:
     """Ends in a final phase, with an Event."""
-    event = Event("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
+    event = Event.of("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
     return Decision(with_phase(s, phase, reason, message, **update), events=(event,))
 
 
@@ -125,10 +126,19 @@ def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
     """Ends an attempt: the next one after its back-off, or none if that was the last."""
     spec, failures = s.savepoint.spec, s.savepoint.status.failures + 1
     if failures > spec.backoff_limit:
-        told = f"gave up after {failures} {'attempt' if failures == 1 else 'attempts'}: {message}"
-        return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, told, failures=failures)
+        gave_up = said(
+            "gave up after 1 attempt" if failures == 1 else "gave up after {number} attempts", number=failures
+        )
+        notice = said("{gave_up}: {cause}", gave_up=gave_up, cause=message)
+        return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, notice, failures=failures)
     delay = exponential(failures, FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
-    told = f"attempt {failures + 1} of {spec.backoff_limit + 1} in {delay:g} s: {message}"
+    notice = said(
+        "attempt {number} of {limit} in {delay:g} s: {cause}",
+        number=failures + 1,
+        limit=spec.backoff_limit + 1,
+        delay=delay,
+        cause=message,
+    )
     due = s.now + timedelta(seconds=delay)
-    status = with_phase(s, Phase.PENDING, reason, told, failures=failures, next_attempt_time=due)
-    return Decision(status, attempt=s.attempt, events=(Event("Warning", reason, told),), requeue_after=delay)
+    status = with_phase(s, Phase.PENDING, reason, notice, failures=failures, next_attempt_time=due)
+    return Decision(status, attempt=s.attempt, events=(Event.of("Warning", reason, notice),), requeue_after=delay)

@@ -14,6 +14,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import ClientCounts, SqlSessionStatus, StatementCounts
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import Message, said
 from sparksql.domain.session.snapshot import Decision, Snapshot
 from sparksql.wire.control import GatewayInfo, GatewayState
 
@@ -66,14 +67,16 @@ def was_used(status: SqlSessionStatus) -> bool:
     return _any(status.statements or StatementCounts(), status.clients or ClientCounts())
 
 
-def closed_sessions(s: Snapshot) -> str:
+def closed_sessions(s: Snapshot) -> Message:
     """Says how many sessions of clients end with the driver, as `2 sessions of clients`; empty without any.
 
     A driver that was told to end closes them before it goes, so that the status may know more of them than the driver said last.
     """
     known = s.session.status.clients or ClientCounts()
     count = max(known.sessions, s.gateway.client_sessions if s.gateway is not None else 0)
-    return f"{count} session{'' if count == 1 else 's'} of clients" if count else ""
+    if not count:
+        return said("")
+    return said("1 session of clients") if count == 1 else said("{count} sessions of clients", count=count)
 
 
 def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
@@ -81,8 +84,8 @@ def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
     closed = closed_sessions(s)
     if not closed:
         return ()
-    message = f"{closed} end with the driver; open new ones once the session is Ready"
-    return (Event("Warning", Reason.CLIENT_SESSIONS_CLOSED, message),)
+    message = said("{closed} end with the driver; open new ones once the session is Ready", closed=closed)
+    return (Event.of("Warning", Reason.CLIENT_SESSIONS_CLOSED, message),)
 
 
 def counted(s: Snapshot, decision: Decision) -> Decision:

@@ -12,6 +12,7 @@ from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, f
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ExecutorsStatus, SessionPhase, SqlSessionStatus
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import PublicText, said
 from sparksql.domain.session.snapshot import ExecutorFailure, PodFacts, Snapshot
 
 MISSING_SECONDS = 30.0
@@ -83,8 +84,16 @@ def executor_events(s: Snapshot) -> tuple[Event, ...]:
         known = find_condition(before, condition.type)
         is_quiet = condition.reason in (Reason.EXECUTORS_READY, Reason.EXECUTORS_STARTING)
         if not is_quiet and (known is None or known.reason != condition.reason):
-            events.append(Event("Warning", Reason(condition.reason), condition.message))
+            events.append(Event("Warning", Reason(condition.reason), _announced(s, ConditionType(condition.type))))
     return tuple(events)
+
+
+def _announced(s: Snapshot, type_: ConditionType) -> PublicText:
+    """The counts alone: the causes are the words of the scheduler, the kubelet and the API server."""
+    if type_ is ConditionType.EXECUTORS_FAILING:
+        return said("{count} executors failed within the last hour; see status", count=len(s.executor_failures)).public
+    counts = {"ready": _ready(s), "wanted": executors_wanted(s)}
+    return said("{ready} of {wanted} executors are ready; see status", **counts).public
 
 
 def _living(s: Snapshot) -> list[PodFacts]:

@@ -200,7 +200,8 @@ def _refused_by_policy(
     if account is not None and account not in accounts:
         return Violation(
             Reason.NOT_ALLOWED,
-            f"spec.serviceAccountName: {account} is not allowed by class {name}; allowed: {', '.join(sorted(accounts))}",
+            f"spec.serviceAccountName: {account} is not allowed by class {name}; use one of the accounts that the class allows: "
+            f"{', '.join(sorted(accounts))}",
         )
     return conf_refusal(spec.conf, session_class, "spec.conf")
 

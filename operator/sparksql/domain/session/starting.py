@@ -13,7 +13,8 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, FrontendAddress, SqlSession
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.conditions import ready_reason
-from sparksql.domain.event import Event, error_summary
+from sparksql.domain.event import Event
+from sparksql.domain.public_text import Message, Name, error_summary, said
 from sparksql.domain.session.configuration_layers import open_endpoints
 from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
 from sparksql.domain.session.desired import (
@@ -32,6 +33,7 @@ from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapsh
 from sparksql.domain.session.status import with_phase
 from sparksql.domain.session.steps import (
     POLL_SECONDS,
+    STATE_LOST,
     drain,
     lost,
     new_events,
@@ -77,7 +79,7 @@ def pending(s: Snapshot) -> Decision:
     """Returns the decision for a session without a driver."""
     status = s.session.status
     if wants_stop(s):
-        return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
+        return settle(s, Phase.STOPPED, Reason.STOPPED, said("stopped by desiredState"))
     if s.namespace_terminating:
         return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
     violation = s.start_blocker or (s.resolution if isinstance(s.resolution, Violation) else None) or s.limit_violation
@@ -144,7 +146,7 @@ def _start(s: Snapshot) -> Decision:
     return Decision(
         status,
         (Command.START_DRIVER,),
-        events=(Event("Normal", Reason.DRIVER_STARTING, f"incarnation {incarnation}"),),
+        events=(Event.of("Normal", Reason.DRIVER_STARTING, said("incarnation {number}", number=incarnation)),),
         requeue_after=POLL_SECONDS,
     )
 
@@ -159,9 +161,9 @@ def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
 def starting(s: Snapshot) -> Decision:
     """Returns the decision for a session whose driver is on its way."""
     if wants_stop(s):
-        return drain(s, Reason.STOPPED, "stopped by desiredState")
+        return drain(s, Reason.STOPPED, said("stopped by desiredState"))
     if wants_restart(s):
-        return drain(s, Reason.SPEC_CHANGED, "the spec changed while the driver was starting")
+        return drain(s, Reason.SPEC_CHANGED, said("the spec changed while the driver was starting"))
     if s.start_blocker is not None:
         return _blocked(s, s.start_blocker)
     driver, pod = s.session.status.driver, s.pod
@@ -178,7 +180,11 @@ def starting(s: Snapshot) -> Decision:
     if pod is None:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
-        return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting{_init_runs(s)}: {pod.ended}")
+        return lost(
+            s,
+            Reason.DRIVER_LOST,
+            said("the driver ended while starting{runs}: {end}", runs=_init_runs(s), end=pod.ended),
+        )
     if s.is_pod_given_up:
         return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
     if s.gateway is not None and s.gateway.state is GatewayState.READY:
@@ -186,13 +192,17 @@ def starting(s: Snapshot) -> Decision:
     return _waiting_for_pod(s, pod)
 
 
-def _init_runs(s: Snapshot) -> str:
+def _init_runs(s: Snapshot) -> Message:
     """What a driver of the session runs before it is ready, and may be ended by."""
-    runs = [
-        *(["spec.init"] if s.session.spec.init else []),
-        *(["the kept state"] if s.session.status.kept_state else []),
-    ]
-    return f", when the statements of {' and '.join(runs)} run" if runs else ""
+    match bool(s.session.spec.init), s.session.status.kept_state is not None:
+        case True, True:
+            return said(", when the statements of spec.init and the kept state run")
+        case True, False:
+            return said(", when the statements of spec.init run")
+        case False, True:
+            return said(", when the statements of the kept state run")
+        case _:
+            return said("")
 
 
 def _stalled(s: Snapshot, violation: Violation) -> Decision:
@@ -211,13 +221,13 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     begun = known.admitted_time or pod.created
     age = (s.now - begun).total_seconds()
     limit = s.deadlines.driver_start_seconds + (0 if pod.started else s.deadlines.image_pull_seconds)
-    for said, remedy, seconds, reason in (
+    for words, remedy, seconds, reason in (
         (pod.unschedulable, _MAKE_ROOM, s.deadlines.scheduling_seconds, Reason.UNSCHEDULABLE),
         (pod.image_problem, _OTHER_IMAGE, s.deadlines.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
         (pod.container_problem, "", limit, Reason.CONTAINER_NOT_STARTED),
     ):
-        if said is not None:
-            problem = f"{said.rstrip('.')}; {remedy}" if remedy else said
+        if words is not None:
+            problem = said("{words}; {remedy}", words=words.rstrip("."), remedy=remedy) if remedy else words
             if age > seconds:
                 return start_failed(s, Phase.PENDING, reason, problem, Command.DELETE_DRIVER)
             is_known = s.session.status.failed_starts > 0
@@ -225,7 +235,11 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     # One of a pool has been up for long; it is the session's since it was taken.
     since = known.start_time if known.pool_uid is not None else pod.started
     if (s.now - (since or begun)).total_seconds() > limit:
-        message = f"the driver was not ready {limit:g} s after its start; see the logs of pod {pod.name}"
+        message = said(
+            "the driver was not ready {limit:g} s after its start; see the logs of pod {name}",
+            limit=limit,
+            name=Name((pod.name,)),
+        )
         return lost(s, Reason.DRIVER_NOT_READY, message, Command.DELETE_DRIVER)
     # One of a pool is bound again until it answers: a repetition changes nothing.
     commands = (Command.START_DRIVER,) if known.pool_uid is not None and s.gateway is None else ()
@@ -240,24 +254,24 @@ def _start_reason(s: Snapshot) -> Reason:
 def _init_failed(s: Snapshot) -> Decision:
     failure = s.gateway.init_failure if s.gateway else None
     if failure is None:
-        return settle(s, Phase.FAILED, Reason.INIT_FAILED, "an init statement failed", Command.DELETE_DRIVER)
+        return settle(s, Phase.FAILED, Reason.INIT_FAILED, said("an init statement failed"), Command.DELETE_DRIVER)
     error = failure.error.message
     if failure.frontend is not None:
-        what = f"spec.frontends of the class: {failure.frontend} cannot serve"
+        what = said("spec.frontends of the class: {name} cannot serve", name=Name((failure.frontend,)))
         message = (
             f"{what}: {error}; put its package into the session image, or take it out of the class, and change "
             "spec.restartNonce"
         )
     elif failure.position == 0:
-        what = "spec.database: its statement failed"
+        what = said("spec.database: its statement failed")
         message = (
             f"spec.database: {failure.statement} failed: {error}; name a database that can be used, or mend the catalog "
             "and change spec.restartNonce"
         )
     else:
-        what = f"spec.init: statement {failure.position} failed"
+        what = said("spec.init: statement {number} failed", number=failure.position)
         message = f"{what}: {error} (statement: {failure.statement})"
-    event = f"{what}: {error_summary(failure.error)}"
+    event = said("{what}: {error}", what=what, error=error_summary(failure.error)).public
     return settle(s, Phase.FAILED, Reason.INIT_FAILED, message, Command.DELETE_DRIVER, event=event)
 
 
@@ -288,17 +302,19 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         failed_starts=0,
         extra=(*ready_conditions(s), *lost),
     )
-    events = (Event("Normal", Reason.READY, _ready_message(s, pod)), *_lost_events(lost), *skew_events(s))
+    events = (Event.of("Normal", Reason.READY, _ready_message(s, pod)), *_lost_events(lost), *skew_events(s))
     return Decision(status, events=events, requeue_after=COUNTER_SECONDS)
 
 
-def _ready_message(s: Snapshot, pod: PodFacts) -> str:
-    message, kept = f"driver {pod.name} is ready", s.session.status.kept_state
-    return message if kept is None else f"{message}; {counted_statements(kept)} that had changed the session ran again"
+def _ready_message(s: Snapshot, pod: PodFacts) -> Message:
+    message, kept = said("driver {name} is ready", name=Name((pod.name,))), s.session.status.kept_state
+    if kept is None:
+        return message
+    return said("{ready}; {ran} that had changed the session ran again", ready=message, ran=counted_statements(kept))
 
 
 def _lost_events(lost: tuple[Condition, ...]) -> tuple[Event, ...]:
-    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, condition.message) for condition in lost)
+    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, STATE_LOST) for _ in lost)
 
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:

@@ -12,6 +12,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import ClusterReason, Message, Name, PublicText, said
 from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.desired import phase_age, state_lost_conditions, wants_restart
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
@@ -22,6 +23,7 @@ RESTART_BACKOFF_SECONDS = 1.0
 MAX_RESTART_BACKOFF_SECONDS = 60.0
 START_BACKOFF_SECONDS = 30.0
 MAX_START_BACKOFF_SECONDS = 300.0
+STATE_LOST = said("what statements have set in the session is lost; see status").public
 STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
 
 
@@ -49,9 +51,9 @@ def wait(
 
 
 def settle(
-    s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command, event: str | None = None
+    s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command, event: PublicText | None = None
 ) -> Decision:
-    """Enters a phase that lasts until somebody changes something. `event` is for a message that may hold SQL."""
+    """Enters a phase that lasts until somebody changes something. `event` is what its Event shows instead."""
     status = with_phase(
         s.session,
         s.now,
@@ -64,16 +66,18 @@ def settle(
     )
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
     events = new_events(s, type_, reason, message)
-    return Decision(status, commands, events=tuple(replace(each, message=event or message) for each in events))
+    return Decision(
+        status, commands, events=events if event is None else tuple(replace(each, message=event) for each in events)
+    )
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
     """Begins to end the driver; running statements may end first."""
     closed = closed_sessions(s)
-    told = f"{message}; {closed} end with the driver" if closed else message
+    notice = f"{message}; {closed} end with the driver" if closed else message
     statements, clients = statement_counts(s), client_counts(s)
-    status = with_phase(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
-    return Decision(status, events=(Event("Normal", reason, message), *closed_sessions_events(s)), requeue_after=0.0)
+    status = with_phase(s.session, s.now, Phase.DRAINING, reason, notice, statements=statements, clients=clients)
+    return Decision(status, events=(Event.of("Normal", reason, message), *closed_sessions_events(s)), requeue_after=0.0)
 
 
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
@@ -91,8 +95,13 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
             s,
             Phase.FAILED,
             Reason.MAX_RESTARTS_EXCEEDED,
-            f"gave up after {s.max_restarts} restarts; the last loss was {reason}: {message}. Find its cause, then change "
-            "restartNonce to try again",
+            said(
+                "gave up after {restarts} restarts; the last loss was {reason}: {cause}. Find its cause, then change "
+                "restartNonce to try again",
+                restarts=s.max_restarts,
+                reason=reason,
+                cause=message,
+            ),
             *commands,
         )
     delay = exponential(max(restarts, 1), RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
@@ -108,8 +117,9 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
-    which = f"restart {restarts}" if uncounted is None else f"{uncounted}; restart"
-    event = Event("Warning", reason, f"{message}; {which} in {delay:g} s")
+    which = said("restart {number}", number=restarts) if uncounted is None else said("{why}; restart", why=uncounted)
+    notice = said("{cause}; {which} in {delay:g} s", cause=message, which=which, delay=delay)
+    event = Event.of("Warning", reason, notice)
     events = (event, *closed_sessions_events(s), *state_lost_events(s))
     return Decision(status, commands, events=events, requeue_after=delay)
 
@@ -123,19 +133,24 @@ def start_failed(s: Snapshot, phase: Phase, reason: Reason, message: str, *comma
     failed = s.session.status.failed_starts + 1
     delay = exponential(failed, START_BACKOFF_SECONDS, MAX_START_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay)
-    told = f"{message}; start {failed} was given up, the next one is at {due:%Y-%m-%dT%H:%M:%SZ}"
+    notice = said(
+        "{cause}; start {number} was given up, the next one is at {due:%Y-%m-%dT%H:%M:%SZ}",
+        cause=message,
+        number=failed,
+        due=due,
+    )
     status = with_phase(
         s.session,
         s.now,
         phase,
         reason,
-        told,
+        notice,
         stalled=True,
         statements=statement_counts(s),
         failed_starts=failed,
         next_start_time=due,
     )
-    return Decision(status, commands, events=(Event("Warning", reason, told),), requeue_after=delay)
+    return Decision(status, commands, events=(Event.of("Warning", reason, notice),), requeue_after=delay)
 
 
 def start_pause(s: Snapshot) -> float | None:
@@ -154,34 +169,38 @@ def pause(s: Snapshot, left: float) -> Decision:
     return Decision(restated(s.session, s.now), commands, requeue_after=left)
 
 
-def _uncounted(s: Snapshot) -> str | None:
+def _uncounted(s: Snapshot) -> Message | None:
     """Why the loss of a driver does not count towards giving the session up; None if it does."""
     if s.pod_end is not None and s.pod_end.disruption is not None:
-        return "evicted or preempted, not counted"
-    return "counted by the statements that it ran" if s.in_hand else None
+        return said("evicted or preempted, not counted")
+    return said("counted by the statements that it ran") if s.in_hand else None
 
 
-def vanished(s: Snapshot) -> str:
+def vanished(s: Snapshot) -> Message:
     """Says what became of a driver whose pod is gone."""
     if s.pod_end is None:
-        return "the driver pod is gone, and its end was not seen"
-    return f"the driver pod is gone: {s.pod_end.disruption}" if s.pod_end.disruption else "the driver pod is gone"
+        return said("the driver pod is gone, and its end was not seen")
+    if not s.pod_end.disruption:
+        return said("the driver pod is gone")
+    return said("the driver pod is gone: {reason}", reason=ClusterReason(s.pod_end.disruption))
 
 
-def outlived(s: Snapshot, pod: PodFacts) -> str:
+def outlived(s: Snapshot, pod: PodFacts) -> Message:
     """Says what became of a driver that is waited for no more."""
-    late = f"{s.deadlines.termination_seconds:g} s after its grace period"
-    return (
-        f"pod {pod.name} is still there {late}, its node does not end it; it may still run, and is waited for no more"
+    return said(
+        "pod {name} is still there {late:g} s after its grace period, its node does not end it; it may still run, and is waited "
+        "for no more",
+        name=Name((pod.name,)),
+        late=s.deadlines.termination_seconds,
     )
 
 
 def new_events(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
     """Returns an Event, unless this is already what the status says."""
     known = ready_reason(s.session.status.conditions) == reason and s.session.status.message == message
-    return () if known else (Event(type_, reason, message),)
+    return () if known else (Event.of(type_, reason, message),)
 
 
 def state_lost_events(s: Snapshot) -> tuple[Event, ...]:
     """Returns an Event for each condition that says that session state went with the driver."""
-    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, c.message) for c in state_lost_conditions(s))
+    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, STATE_LOST) for _ in state_lost_conditions(s))

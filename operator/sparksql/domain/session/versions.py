@@ -11,6 +11,7 @@ from typing import assert_never
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import Message, said
 from sparksql.domain.session.snapshot import Snapshot
 from sparksql.wire.control import GatewayInfo
 from sparksql.wire.versions import OLDEST_GATEWAY, PROTOCOL_VERSION, Skew, skew_of
@@ -27,43 +28,67 @@ def skew_conditions(s: Snapshot) -> tuple[Condition, ...]:
     if s.gateway is None:
         known = find_condition(s.session.status.conditions, ConditionType.VERSION_SKEW)
         return (known,) if known is not None else ()
-    skew = skew_of(s.gateway.protocol_version, s.gateway.oldest_operator_version)
-    if skew is None:
+    difference = _difference(s)
+    if difference is None:
         return ()
-    reason, message = _told(skew, s.gateway)
+    reason, message = difference
     return (Condition(type=ConditionType.VERSION_SKEW, status=ConditionStatus.TRUE, reason=reason, message=message),)
 
 
 def skew_events(s: Snapshot) -> tuple[Event, ...]:
     """Returns an Event of a difference that the status does not tell of yet."""
     known = find_condition(s.session.status.conditions, ConditionType.VERSION_SKEW)
-    said = known.message if known is not None else None
-    return tuple(
-        Event("Warning" if c.reason == Reason.INCOMPATIBLE_DRIVER else "Normal", Reason(c.reason), c.message)
-        for c in skew_conditions(s)
-        if c.message != said
-    )
+    difference = _difference(s)
+    if difference is None or (known is not None and known.message == difference[1]):
+        return ()
+    reason, message = difference
+    return (Event.of("Warning" if reason is Reason.INCOMPATIBLE_DRIVER else "Normal", reason, message),)
 
 
-def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, str]:
-    theirs = f"the driver is of version {gateway.protocol_version} of the control protocol"
-    waits = "it is handed no new statements, and what it runs goes on"
+def _difference(s: Snapshot) -> tuple[Reason, Message] | None:
+    """The reason and message of a driver of another version that has said which one it has."""
+    if s.gateway is None:
+        return None
+    skew = skew_of(s.gateway.protocol_version, s.gateway.oldest_operator_version)
+    return None if skew is None else _told(skew, s.gateway)
+
+
+def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, Message]:
+    theirs = said("the driver is of version {version} of the control protocol", version=gateway.protocol_version)
+    waits = said("it is handed no new statements, and what it runs goes on")
     match skew:
         case Skew.OLDER:
-            remedy = "what is newer needs the next driver: change spec.restartNonce when it suits"
-            return Reason.OLDER_DRIVER, f"{theirs}, older than the operator's {PROTOCOL_VERSION}: all goes on, {remedy}"
+            remedy = said("what is newer needs the next driver: change spec.restartNonce when it suits")
+            return Reason.OLDER_DRIVER, said(
+                "{theirs}, older than the operator's {ours}: all goes on, {remedy}",
+                theirs=theirs,
+                ours=PROTOCOL_VERSION,
+                remedy=remedy,
+            )
         case Skew.NEWER:
-            remedy = "what is newer needs an upgrade of the operator"
-            return Reason.NEWER_DRIVER, f"{theirs}, newer than the operator's {PROTOCOL_VERSION}: all goes on, {remedy}"
+            remedy = said("what is newer needs an upgrade of the operator")
+            return Reason.NEWER_DRIVER, said(
+                "{theirs}, newer than the operator's {ours}: all goes on, {remedy}",
+                theirs=theirs,
+                ours=PROTOCOL_VERSION,
+                remedy=remedy,
+            )
         case Skew.TOO_OLD:
-            message = (
-                f"{theirs}, and the operator understands {OLDEST_GATEWAY} and newer: {waits}; change spec.restartNonce"
+            message = said(
+                "{theirs}, and the operator understands {oldest} and newer: {waits}; change spec.restartNonce",
+                theirs=theirs,
+                oldest=OLDEST_GATEWAY,
+                waits=waits,
             )
             return Reason.INCOMPATIBLE_DRIVER, message
         case Skew.TOO_NEW:
-            needed = (
-                f"works with operators of {gateway.oldest_operator_version} and newer, this one has {PROTOCOL_VERSION}"
+            needed = said(
+                "works with operators of {oldest} and newer, this one has {ours}",
+                oldest=gateway.oldest_operator_version,
+                ours=PROTOCOL_VERSION,
             )
-            return Reason.INCOMPATIBLE_DRIVER, f"{theirs} and {needed}: {waits}; upgrade the operator"
+            return Reason.INCOMPATIBLE_DRIVER, said(
+                "{theirs} and {needed}: {waits}; upgrade the operator", theirs=theirs, needed=needed, waits=waits
+            )
         case other:
             assert_never(other)

@@ -16,7 +16,8 @@ from typing import assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.event import Event, without_texts
+from sparksql.domain.event import Event
+from sparksql.domain.public_text import said
 from sparksql.domain.statement.deadlines import cancellation_due
 from sparksql.domain.statement.decision import (
     Cancel,
@@ -26,7 +27,6 @@ from sparksql.domain.statement.decision import (
     DeleteSession,
     NeedsInputs,
 )
-from sparksql.domain.statement.driver_texts import summaries
 from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import with_phase
@@ -42,15 +42,10 @@ AWAITED_SECONDS = 1.0  # wake-up of an ended statement that others still wait fo
 
 
 def decide(s: Snapshot) -> Decision | NeedsInputs:
-    """Returns the decision about the statement of snapshot `s`, or that it cannot be made without inputs.
-
-    Its Events hold no text of a driver, which may quote SQL.
-    """
+    """Returns the decision about the statement of snapshot `s`, or that it cannot be made without inputs."""
     decision = _decide(s)
     if isinstance(decision, NeedsInputs):
         return decision
-    if decision.events:
-        decision = replace(decision, events=without_texts(decision.events, summaries(s)))
     streaming = decision.status.streaming
     if streaming is None:
         return decision
@@ -128,8 +123,8 @@ def _deleting(s: Snapshot) -> Decision:
         return Decision(status, (*commands, *savepoints_to_delete(s)), finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
-        event = Event(
-            "Warning", Reason.FINALIZER_DEADLINE, "deleted without the driver's word that the statement has ended"
+        event = Event.of(
+            "Warning", Reason.FINALIZER_DEADLINE, said("deleted without the driver's word that the statement has ended")
         )
         return Decision(status, (*commands, *savepoints_to_delete(s)), finalizer=False, events=(event,))
     request = cancellation_due(s)

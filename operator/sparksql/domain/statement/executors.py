@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from sparksql.domain.public_text import said
 from sparksql.domain.session.executors import failed_executors
 from sparksql.domain.statement.outcome import End, end_of
 from sparksql.domain.statement.snapshot import Snapshot
@@ -37,4 +38,7 @@ def end_beside_executors(s: Snapshot, view: OperationView) -> End:
     failures = tuple(each for each in s.session.executor_failures if begun <= each.time <= ended)
     if not failures:
         return outcome
-    return replace(outcome, message=f"{outcome.message}; while it ran {failed_executors(failures)}")
+    return replace(
+        outcome,
+        message=said("{message}; while it ran {failed}", message=outcome.message, failed=failed_executors(failures)),
+    )

@@ -13,6 +13,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.public_text import Message, Name, said
 from sparksql.domain.statement.blockers import submission_blocker
 from sparksql.domain.statement.comparison import fit_message
 from sparksql.domain.statement.deadlines import (
@@ -112,7 +113,7 @@ def _follow(s: Snapshot) -> Decision:
         case OperationView(state=OperationState.PENDING | OperationState.RUNNING) as view:
             return _in_progress(s, view)
         case OperationView(state=OperationState.CLOSED) as view if not is_closing(s):
-            return _driver_gone(s, "the driver was shut down", view)
+            return _driver_gone(s, said("the driver was shut down"), view)
         case OperationView(state=OperationState.CANCELED, start_time=None) as view if cancellation_due(s) is None:
             blocker = submission_blocker(s)
             if blocker is not None:
@@ -121,9 +122,9 @@ def _follow(s: Snapshot) -> Decision:
         case OperationView() as view:
             return _finish(s, view)
         case Unobserved.UNKNOWN:
-            return _driver_gone(s, "the driver does not know the statement any more")
+            return _driver_gone(s, said("the driver does not know the statement any more"))
         case Unobserved.DRIVER_GONE | Unobserved.UNREACHABLE | None:  # of the last two `handed_over` decides
-            return _driver_gone(s, "the driver is gone")
+            return _driver_gone(s, said("the driver is gone"))
         case other:
             assert_never(other)
 
@@ -149,16 +150,18 @@ def _finish(s: Snapshot, view: OperationView) -> Decision:
     return end(s, outcome.phase, outcome.reason, outcome.message, **view_update(view))
 
 
-def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> Decision:
+def _driver_gone(s: Snapshot, what: Message, view: OperationView | None = None) -> Decision:
     """Decides without knowing the outcome: `retry` decides first, then reads run again until they have lost too many drivers."""
     status, spec = s.statement.status, s.statement.spec
     known: StatusUpdate = view_update(view) if view else {}
     if is_closing(s):
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"{what} and its session is closed", **known)
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("{what} and its session is closed", what=what), **known)
     if spec.desired_state is not DesiredState.RUNNING:
-        return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, f"{what}; canceled, outcome unknown", **known)
+        return end(
+            s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("{what}; canceled, outcome unknown", what=what), **known
+        )
     if view is not None and view.start_time is None:
-        message = f"{what} before the statement began; it is handed over again"
+        message = said("{what} before the statement began; it is handed over again", what=what)
         return new_attempt(s, Reason.SESSION_NOT_READY, message, delay=0.0, failed=status.failed_attempts)
     is_read = bool(known.get("read_only", status.read_only))
     if status.failed_attempts < spec.retry.limit and RetryReason.SESSION_LOST in spec.retry.on:
@@ -166,19 +169,32 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
     if may_end_drivers(s):
         return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if is_read:
-        message = f"{what}; a read runs again (attempt {status.attempt + 1}; {told_count(s)})"
+        message = said(
+            "{what}; a read runs again (attempt {number}; {count})",
+            what=what,
+            number=status.attempt + 1,
+            count=told_count(s),
+        )
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
-    remedy = "Check its target before you run it again (runNonce)"
-    message = f"{what} while the statement was {status.phase}; outcome unknown. {remedy}"
+    assert status.phase is not None
+    message = said(
+        "{what} while the statement was {phase}; outcome unknown. Check its target before you run it again (runNonce)",
+        what=what,
+        phase=status.phase,
+    )
     return end(s, Phase.ERROR, Reason.SESSION_LOST, message, **known)
 
 
-def _last_loss(s: Snapshot, what: str, *, is_read: bool) -> str:
+def _last_loss(s: Snapshot, what: Message, *, is_read: bool) -> Message:
     """The message of a statement that ends because it lost too many drivers."""
     pods = s.statement.status.lost_drivers
-    effect = "It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target"
-    return (
-        f"{what}: {len(pods)} drivers were lost while the statement ran ({', '.join(pods)}). It may be the cause, so it does "
-        f"not run again. {effect}. Look for the cause in the session's Events (DriverLost) and in the logs of these pods "
-        "before you run it again (runNonce)"
+    effect = said("It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target")
+    return said(
+        "{what}: {count} drivers were lost while the statement ran ({pods}). It may be the cause, so it does "
+        "not run again. {effect}. Look for the cause in the session's Events (DriverLost) and in the logs of these pods "
+        "before you run it again (runNonce)",
+        what=what,
+        count=len(pods),
+        pods=Name(tuple(pods)),
+        effect=effect,
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sparksql.api.statement import MAX_LOST_DRIVERS
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.public_text import Message, said
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.wire.control import OperationState, OperationView
@@ -29,13 +30,17 @@ def with_loss(s: Snapshot) -> Snapshot:
     return s if status is s.statement.status else replace(s, statement=s.statement.replace(status=status))
 
 
-def told_count(s: Snapshot) -> str:
+def told_count(s: Snapshot) -> Message:
     """Returns how many drivers the statement has lost, of those that it may lose."""
     if s.is_disrupted:
-        return "the cluster took the driver away, which is not counted"
+        return said("the cluster took the driver away, which is not counted")
     if s.is_deleted:
-        return "the driver's pod was deleted, which is not counted"
-    return f"{len(s.statement.status.lost_drivers)} of {MAX_LOST_DRIVERS} drivers lost, the last one ends it"
+        return said("the driver's pod was deleted, which is not counted")
+    return said(
+        "{count} of {most} drivers lost, the last one ends it",
+        count=len(s.statement.status.lost_drivers),
+        most=MAX_LOST_DRIVERS,
+    )
 
 
 def may_end_drivers(s: Snapshot) -> bool:

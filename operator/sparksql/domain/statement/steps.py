@@ -9,6 +9,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import said
 from sparksql.domain.statement.deadlines import next_deadline, queue_left
 from sparksql.domain.statement.decision import Cancel, Command, Decision, DeleteSession
 from sparksql.domain.statement.outcome import queue_timeout, view_update
@@ -39,7 +40,13 @@ def wait(
     """Stays Initialized for `reason` and looks again after `wake` seconds; ends when the queue timeout has passed."""
     left = queue_left(s)
     if left == 0:
-        return end(s, Phase.TIMED_OUT, Reason.QUEUE_TIMEOUT, f"{queue_timeout(s.settings)} ({message})", **update)
+        return end(
+            s,
+            Phase.TIMED_OUT,
+            Reason.QUEUE_TIMEOUT,
+            said("{timeout} ({message})", timeout=queue_timeout(s.settings), message=message),
+            **update,
+        )
     status = with_phase(s.statement, s.now, Phase.INITIALIZED, reason, message, **update)
     return Decision(status, commands, requeue_after=min(wake, left + 0.05) if left is not None else wake)
 
@@ -68,7 +75,9 @@ def follow_operation(
     fields: StatusUpdate = {**view_update(view), **update}
     status = with_phase(s.statement, s.now, phase, reason, message, stalled=stalled, **fields)
     begins = phase is Phase.RUNNING and before.phase is Phase.PENDING
-    events = (Event("Normal", Reason.RUNNING, f"attempt {before.attempt} runs"),) if begins else ()
+    events = (
+        (Event.of("Normal", Reason.RUNNING, said("attempt {number} runs", number=before.attempt)),) if begins else ()
+    )
     if cancellation is None:
         return Decision(status, events=events, requeue_after=next_deadline(s))
     return Decision(
@@ -87,7 +96,7 @@ def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **update: Unpac
     status = with_phase(s.statement, s.now, phase, reason, message, **fields)
     commands: tuple[Command, ...] = (DeleteSession(),) if s.statement.spec.session is not None else ()
     is_asked_for = phase in (Phase.FINISHED, Phase.CANCELED)
-    event = Event("Normal" if is_asked_for else "Warning", reason, message)
+    event = Event.of("Normal" if is_asked_for else "Warning", reason, message)
     spec = s.statement.spec
     continues = spec.ttl_seconds_after_finished is not None or spec.run_nonce != status.observed_run_nonce
     return Decision(status, commands, events=(event,), requeue_after=0.0 if continues else None)
@@ -126,13 +135,13 @@ def new_attempt(
         **update,
     }
     status = with_phase(s.statement, s.now, Phase.INITIALIZED, reason, message, **fields)
-    return Decision(status, events=(Event(type_, reason, message),), requeue_after=delay)
+    return Decision(status, events=(Event.of(type_, reason, message),), requeue_after=delay)
 
 
 def retry(s: Snapshot, reason: Reason, message: str) -> Decision:
     """Begins the next attempt that `spec.retry` grants, after its back-off."""
     failed = s.statement.status.failed_attempts + 1
     delay = exponential(failed, s.statement.spec.retry.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
-    return new_attempt(
-        s, reason, f"{message}; attempt {s.statement.status.attempt + 1} in {delay:g} s", delay=delay, failed=failed
-    )
+    attempt = s.statement.status.attempt + 1
+    notice = said("{cause}; attempt {number} in {delay:g} s", cause=message, number=attempt, delay=delay)
+    return new_attempt(s, reason, notice, delay=delay, failed=failed)

@@ -12,6 +12,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.statement import StatementSession
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import Name, said, told
 from sparksql.domain.statement import dependencies
 from sparksql.domain.statement.blockers import changed_text
 from sparksql.domain.statement.chain import Chain, first_answer
@@ -50,7 +51,7 @@ def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement whose desiredState is not Running; a batch statement knows no other way to be stopped."""
     if s.statement.spec.desired_state is DesiredState.RUNNING:
         return None
-    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
+    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("canceled before it was handed to a driver"))
 
 
 def read_changed_text(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
@@ -70,7 +71,7 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement whose session is closed, if it names that; one of its own is made again."""
     if s.session is None or not s.session.is_closing or s.statement.spec.session is not None:
         return None
-    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("session {name} is closed", name=Name((s.session.name,))))
 
 
 def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -80,7 +81,7 @@ def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
     message = change_message(facts.change)
     fields: StatusUpdate = {"next_attempt_time": None, **next_start(s.statement, facts)}
     status = with_phase(s.statement, s.now, Phase.INITIALIZED, Reason.UPGRADING, message, **fields)
-    return Decision(status, events=(Event("Normal", Reason.UPGRADING, message),), requeue_after=0.0)
+    return Decision(status, events=(Event.of("Normal", Reason.UPGRADING, message),), requeue_after=0.0)
 
 
 def wait_for_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -98,7 +99,7 @@ def reject_full_queue(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement that the session's queue has no room for."""
     if not s.queue_full:
         return None
-    message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
+    message = said("the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time")
     return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
 
 
@@ -107,12 +108,24 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
     match s.dependencies:
         case dependencies.Cycle(path):
             remedy = "delete one of these statements and create it without its dependency"
+            cycle = " -> ".join(path)
+            shown = said("spec.dependsOn is a cycle of {names}; see status", names=Name(path)).public
             return end(
-                s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}; {remedy}"
+                s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, told(f"spec.dependsOn is a cycle: {cycle}; {remedy}", shown)
             )
         case dependencies.Failed(name, phase):
             remedy = f"run it again, and then this statement (spec.runNonce), or {ANEW} without it"
-            return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"spec.dependsOn: {name} ended in {phase}; {remedy}")
+            return end(
+                s,
+                Phase.ERROR,
+                Reason.DEPENDENCY_FAILED,
+                said(
+                    "spec.dependsOn: {name} ended in {phase}; {remedy}",
+                    name=Name((name,)),
+                    phase=phase,
+                    remedy=said(remedy),
+                ),
+            )
         case _:
             return None
 
@@ -284,10 +297,13 @@ def _wait_for_own_session(s: Snapshot, facts: StreamFacts) -> Decision:
         return wait(s, Reason.SESSION_NOT_READY, message, *commands, met_dependencies=_met(s))
     if session.problem is not None:
         reason, message = session.problem
-        why = Violation(_own_session_failure(reason), f"its own session cannot start: {reason}: {message}")
+        why = Violation(
+            _own_session_failure(reason),
+            said("its own session cannot start: {reason}: {words}", reason=reason, words=message),
+        )
         return give_up(s, facts, why)
     if session.phase is SessionPhase.CLOSED:
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its own session was closed")
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("its own session was closed"))
     return _wait_for_session(s, session)
 
 

@@ -75,6 +75,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import said
 from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.deadlines import cancellation_due, is_closing
 from sparksql.domain.statement.decision import Command, Decision, NeedsInputs
@@ -223,7 +224,7 @@ def _refusal_events(s: Snapshot, refusal: RunsOn | None) -> tuple[Event, ...]:
     stalled = find_condition(s.statement.status.conditions, ConditionType.STALLED)
     if refusal is None or (stalled is not None and stalled.message == refusal.message):
         return ()
-    return (Event("Warning", refusal.reason, refusal.message),)
+    return (Event.of("Warning", refusal.reason, refusal.message),)
 
 
 def _with_view(s: Snapshot, view: OperationView) -> Snapshot:
@@ -270,12 +271,12 @@ def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a stream of desiredState Canceled."""
     if s.statement.spec.desired_state is not DesiredState.CANCELED:
         return None
-    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("canceled"))
 
 
 def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a stream whose session is gone or going."""
-    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed") if is_closing(s) else None
+    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("its session is closed")) if is_closing(s) else None
 
 
 def park_lost_rows(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -301,7 +302,10 @@ def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
     if s.operation.error is not None and s.operation.error.rewritable:
         return rewrite(s, outcome)
     if spec is not None and spec.on_incompatible is OnIncompatible.START_FRESH:
-        message, failed = f"begins without state: {outcome.message}", s.statement.status.failed_attempts
+        message, failed = (
+            said("begins without state: {cause}", cause=outcome.message),
+            s.statement.status.failed_attempts,
+        )
         return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **start_fresh(s.statement))
     return _stall(s, facts, s.operation)
 
@@ -329,7 +333,7 @@ def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Resumes a stream whose driver was shut down, which counts as no failure."""
     match s.operation:
         case OperationView(state=OperationState.CLOSED) as view:
-            message = "the driver was shut down; it goes on from its checkpoint with the next one"
+            message = said("the driver was shut down; it goes on from its checkpoint with the next one")
             restarts = restarts_in_a_row(s, view.completion_time or s.now)
             return resume(s, facts, Reason.RESTARTING, message, restarts=restarts)
         case _:
@@ -345,9 +349,9 @@ def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
         case OperationView() as view:
             return restart(s, facts, end_beside_executors(s, view), error_text(view), view)
         case Unobserved.UNKNOWN:
-            what = "the driver does not know the statement any more"
+            what = said("the driver does not know the statement any more")
         case _:
-            what = "the driver is gone"
+            what = said("the driver is gone")
     return restart(s, facts, End(Phase.ERROR, Reason.SESSION_LOST, what), what)
 
 
@@ -410,7 +414,7 @@ def stay_stopped(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 def resume_on_request(s: Snapshot, facts: StreamFacts) -> Decision:
     """Resumes a stream of desiredState Running."""
-    return resume(s, facts, Reason.PENDING, f"attempt {s.statement.status.attempt + 1} is accepted")
+    return resume(s, facts, Reason.PENDING, said("attempt {number} is accepted", number=s.statement.status.attempt + 1))
 
 
 SUSPENDED: Chain = (

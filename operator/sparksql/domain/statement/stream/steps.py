@@ -12,6 +12,7 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
+from sparksql.domain.public_text import Message, OwnLocation, said
 from sparksql.domain.statement.decision import Command, Decision
 from sparksql.domain.statement.outcome import End, view_update
 from sparksql.domain.statement.snapshot import Snapshot
@@ -76,7 +77,7 @@ def suspend(
         next_attempt_time=None,
         streaming=suspended(streaming_of(s.statement), restarts=0),
     )
-    events = (Event("Warning" if stalled else "Normal", why.reason, why.message),) if is_news else ()
+    events = (Event.of("Warning" if stalled else "Normal", why.reason, why.message),) if is_news else ()
     resumes = not stalled and s.statement.spec.desired_state is DesiredState.RUNNING
     commands = () if resumes else suspended_session_commands(s)
     return Decision(status, commands, events=events, requeue_after=0.0 if resumes else WAITING_SECONDS)
@@ -84,8 +85,10 @@ def suspend(
 
 def suspend_for_user(s: Snapshot, facts: StreamFacts, savepoint: SavepointStep) -> Decision:
     """Enters Stopped because the user asks for it, and says why there is no savepoint if that has failed."""
-    without = f", without a savepoint: {savepoint.message}" if isinstance(savepoint, Failed) else ""
-    message = f"stopped by the user{without}; desiredState Running resumes it"
+    without = said("")
+    if isinstance(savepoint, Failed):
+        without = said(", without a savepoint: {cause}", cause=savepoint.message)
+    message = said("stopped by the user{without}; desiredState Running resumes it", without=without)
     return suspend(s, facts, Violation(Reason.STOPPED_BY_USER, message), stalled=False)
 
 
@@ -103,7 +106,7 @@ def give_up(s: Snapshot, facts: StreamFacts, why: Violation) -> Decision:
     """
     if not has_checkpoint(s.statement) and not streaming_of(s.statement).upgrades:
         return end(s, Phase.ERROR, why.reason, why.message)
-    parked = Violation(why.reason, f"{why.message}; {CONTINUE}")
+    parked = Violation(why.reason, said("{cause}; {remedy}", cause=why.message, remedy=said(CONTINUE)))
     return suspend(s, facts, parked, stalled=True, error=StatementError(message=why.message))
 
 
@@ -116,9 +119,10 @@ def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, res
 
 def rewrite(s: Snapshot, misfit: End) -> Decision:
     """Begins the next attempt at once, in another checkpoint, for which the driver makes the state of this one anew."""
-    kept = f"the checkpoint before is kept in {streaming_of(s.statement).checkpoint_location}"
+    checkpoint = OwnLocation(streaming_of(s.statement).checkpoint_location or "")
+    kept = said("the checkpoint before is kept in {location}", location=checkpoint)
     failed, update = s.statement.status.failed_attempts, start_rewritten(s.statement)
-    message = f"{misfit.message}; {kept}"
+    message = said("{cause}; {kept}", cause=misfit.message, kept=kept)
     return new_attempt(s, Reason.UPGRADING, message, delay=0.0, failed=failed, type_="Normal", **update)
 
 
@@ -139,7 +143,9 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
     delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay) if delay else None
     streaming = suspended(streaming_of(s.statement), restarts=count, next_restart_time=due)
-    message = f"restart {count} of {limit} in {delay:g} s: {what}"
+    message = said(
+        "restart {number} of {limit} in {delay:g} s: {what}", number=count, limit=limit, delay=delay, what=what
+    )
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
 
 
@@ -164,13 +170,21 @@ def _out_of_restarts(
     The error is kept also if no driver reported one: without it the stream would resume by itself.
     """
     is_wrong = verdict.kind is FailureKind.STATEMENT
-    message = failure.message if is_wrong else f"failed after {limit} restarts in a row: {failure.message}"
+    message = failure.message
+    if not is_wrong:
+        message = said("failed after {limit} restarts in a row: {cause}", limit=limit, cause=failure.message)
     if not has_checkpoint(s.statement):
         return end(s, failure.phase, failure.reason, message, **known)
     error = known.get("error") or StatementError(message=failure.message)
     is_lost = main_condition(error.condition) == KAFKA_DATA_LOSS
-    remedy = f"{LOSS}; then {CONTINUE}" if is_lost else CONTINUE
-    return suspend(s, facts, Violation(failure.reason, f"{message}; {remedy}"), stalled=True, error=error)
+    remedy = said("{loss}; then {go_on}", loss=said(LOSS), go_on=said(CONTINUE)) if is_lost else said(CONTINUE)
+    return suspend(
+        s,
+        facts,
+        Violation(failure.reason, said("{cause}; {remedy}", cause=message, remedy=remedy)),
+        stalled=True,
+        error=error,
+    )
 
 
 def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
@@ -185,14 +199,14 @@ def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
     return streaming_of(s.statement).restarts
 
 
-def change_message(change: Change | None) -> str:
+def change_message(change: Change | None) -> Message:
     """Returns what is told of a change that is taken in, under the reason Upgrading."""
     match change:
         case Change.RESTORE:
-            return "restoreNonce changed, it begins again with the savepoint of startFrom"
+            return said("restoreNonce changed, it begins again with the savepoint of startFrom")
         case Change.START_FRESH:
-            return "the text changed, it begins without state"
+            return said("the text changed, it begins without state")
         case Change.TEXT:
-            return "the text changed, it goes on from its checkpoint if the state fits"
+            return said("the text changed, it goes on from its checkpoint if the state fits")
         case Change.SETTINGS | None:
-            return "the spec changed, it goes on from its checkpoint"
+            return said("the spec changed, it goes on from its checkpoint")
