@@ -23,7 +23,7 @@ from sparksql.controllers.pool_children import PoolChildren
 from sparksql.controllers.reconciler import Again, Controller, Done, Outcome
 from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.ownership import CLASS_OWNER, owned_by
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.warm import pool_key, pool_resolution
 from sparksql.domain.session_class import ClearUp, Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
@@ -139,15 +139,15 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         With it the limit that leaves the fewest.
         """
         bounds = (
-            (said("spec.limits.sessions"), session_class.spec.limits.sessions, own),
-            (said("Helm value operator.limits.sessions"), self._context.config.limits.sessions or None, held),
+            (compose("spec.limits.sessions"), session_class.spec.limits.sessions, own),
+            (compose("Helm value operator.limits.sessions"), self._context.config.limits.sessions or None, held),
         )
         rooms = [
-            (limit - taken, said("{name} ({limit})", name=name, limit=limit))
+            (limit - taken, compose("{name} ({limit})", name=name, limit=limit))
             for name, limit, taken in bounds
             if limit is not None
         ]
-        return min(rooms, default=(None, said("")))
+        return min(rooms, default=(None, compose("")))
 
     def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
         labels = labels_of(self._context.store, namespace)

@@ -88,7 +88,7 @@ class Message(str):
     public: PublicText = SEE_STATUS
 
 
-def said(template: str, /, **parts: Part | str) -> Message:
+def compose(template: str, /, **parts: Part | str) -> Message:
     """Returns the message of a template, which is a literal of the code, and its parts.
 
     The public text has SEE_STATUS in place of each part that is a plain str.
@@ -98,7 +98,7 @@ def said(template: str, /, **parts: Part | str) -> Message:
     return message
 
 
-def told(text: str, public: PublicText) -> Message:
+def quote(text: str, public: PublicText) -> Message:
     """Returns a message with a text of others, of which an Event shows `public`."""
     message = Message(text)
     message.public = public

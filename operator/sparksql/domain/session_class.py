@@ -10,7 +10,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolMember, WarmPoolStatus
 from sparksql.domain.conditions import Standing, stated
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, Name, said, told
+from sparksql.domain.public_text import Message, Name, compose, quote
 from sparksql.domain.violation import Violation
 from sparksql.domain.warm_pool import PoolMember, PoolPlan
 
@@ -64,7 +64,7 @@ class PoolSituation:
 
     plan: PoolPlan = field(default_factory=PoolPlan)
     problems: dict[str, str] = field(default_factory=dict)
-    limit: Message = field(default_factory=lambda: said(""))
+    limit: Message = field(default_factory=lambda: compose(""))
     members: tuple[PoolMember, ...] = ()
     strays: tuple[PoolMember, ...] = ()
     intents: tuple[WarmPoolMember, ...] = ()
@@ -120,18 +120,18 @@ def _pool_problem(session_class: SqlSessionClass, pool: PoolSituation) -> Violat
         return None
     reason = Reason.INVALID_SPEC
     if not spec.namespaces:
-        message = said(
+        message = compose(
             "spec.warmPool.namespaces is empty, and a pod cannot change its namespace: name those whose sessions are to start warm"
         )
     elif pool.problems:
         words = "; ".join(f"namespace {each}: {problem}" for each, problem in sorted(pool.problems.items()))
-        shown = said(
+        shown = compose(
             "no driver can be started in namespaces {names}; see status", names=Name(tuple(sorted(pool.problems)))
         )
-        message = told(words, shown.public)
+        message = quote(words, shown.public)
     elif pool.plan.is_limited:
         reason = Reason.LIMIT_EXCEEDED
-        message = said(
+        message = compose(
             "{limit} leaves no room for all {count} drivers of the pool beside the sessions "
             "that have one; raise it, or lower spec.warmPool.size",
             limit=pool.limit,

@@ -13,7 +13,7 @@ from sparksql.api.session_class import WarmPoolMember, WarmPoolStatus
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
 from sparksql.domain.warm_pool import PoolPlan
@@ -160,7 +160,7 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
 
 def test_pool_without_room_for_all_its_drivers_names_the_limit() -> None:
     placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
-    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit=said("spec.limits.sessions (5)"))
+    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit=compose("spec.limits.sessions (5)"))
     decision = classes.decide(placed, NOW, situation)
     assert conditions_of(decision.status)["WarmPool"] == (F, "LimitExceeded")
     (event,) = decision.events

@@ -16,40 +16,40 @@ from sparksql.domain.public_text import (
     Message,
     Name,
     OwnLocation,
+    compose,
     error_summary,
     public_of,
-    said,
-    told,
+    quote,
 )
 from sparksql.wire.control import OperationError
 from tests.unit.test_source_tree import modules
 
 SECRET = "it's SECRET"
-MODULE, WRITERS = "sparksql.domain.public_text", ("said", "PublicText")
+MODULE, WRITERS = "sparksql.domain.public_text", ("compose", "PublicText")
 
 
 @given(st.text(), st.text(), st.integers())
 def test_public_text_of_a_message_has_its_free_parts_replaced(before: str, after: str, number: int) -> None:
     words = f"{before}{SECRET}{after}"
-    message = said("attempt {number}: {cause}", number=number, cause=words)
+    message = compose("attempt {number}: {cause}", number=number, cause=words)
     assert message == f"attempt {number}: {words}"
     assert message.public.text == f"attempt {number}: see status"
-    nested = said("{inner}; {outer}", inner=message, outer=words)
+    nested = compose("{inner}; {outer}", inner=message, outer=words)
     assert SECRET in nested and nested.public.text == f"attempt {number}: see status; see status"
 
 
 @given(st.text())
 def test_part_that_is_a_name_or_reason_by_its_mark_alone_is_not_public(words: str) -> None:
     for part in (Name((f"{words} {SECRET}",)), ClusterReason(f"{words} {SECRET}")):
-        assert said("{part}", part=part).public == SEE_STATUS
+        assert compose("{part}", part=part).public == SEE_STATUS
 
 
 def test_names_reasons_and_numbers_are_public() -> None:
     when = datetime(2026, 1, 1, tzinfo=UTC)
     parts = (Name(("pod-1", "pod-2")), ClusterReason("OOMKilled"), OwnLocation("s3a://b/r"), Reason.DRIVER_LOST, 1, 2.5)
     for part in parts:
-        assert said("{part}", part=part).public.text == str(part)
-    assert said("{when:%Y-%m-%d}", when=when).public.text == "2026-01-01"
+        assert compose("{part}", part=part).public.text == str(part)
+    assert compose("{when:%Y-%m-%d}", when=when).public.text == "2026-01-01"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_names_reasons_and_numbers_are_public() -> None:
 )
 def test_message_that_was_changed_as_a_str_has_no_public_text_of_its_own(changed: object) -> None:
     assert callable(changed)
-    text = changed(said("attempt 1 begins") + " " + SECRET)
+    text = changed(compose("attempt 1 begins") + " " + SECRET)
     assert public_of(text) == SEE_STATUS and not isinstance(text, Message)
 
 
@@ -66,7 +66,7 @@ def test_message_that_was_changed_as_a_str_has_no_public_text_of_its_own(changed
 def test_summary_of_an_error_has_nothing_but_condition_state_and_place(words: str) -> None:
     error = OperationError(message=words + SECRET, condition=SECRET + words, sql_state=SECRET, line=2, position=8)
     assert error_summary(error).text == "line 2, position 8; see status"
-    assert told(error.message, error_summary(error)).public.text == "line 2, position 8; see status"
+    assert quote(error.message, error_summary(error)).public.text == "line 2, position 8; see status"
 
 
 def calls() -> list[tuple[str, ast.Call]]:
@@ -124,4 +124,4 @@ def test_templates_of_public_texts_are_literals() -> None:
         template = call.args[0]
         is_known = f"{name}: {ast.unparse(template)}" in LOOKED_UP
         assert is_known or is_literal(trees[name], template), f"{name}:{call.lineno} {ast.unparse(call)}"
-        assert isinstance(call.func, ast.Name) and call.func.id == "said", f"{name}:{call.lineno} makes a PublicText"
+        assert isinstance(call.func, ast.Name) and call.func.id == "compose", f"{name}:{call.lineno} makes a PublicText"

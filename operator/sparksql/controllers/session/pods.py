@@ -10,7 +10,7 @@ from sparksql.cache.indexes import POD
 from sparksql.cache.pod_ends import DRIVER_CONTAINER
 from sparksql.controllers.context import ControllerContext
 from sparksql.domain.ownership import SESSION_OWNER, owned_by, owner_uid
-from sparksql.domain.public_text import ClusterReason, Message, said
+from sparksql.domain.public_text import ClusterReason, Message, compose
 from sparksql.domain.session.snapshot import PodFacts, has_outlived
 
 Object = dict[str, Any]
@@ -136,17 +136,17 @@ def _ended(status: Object, driver: Object) -> Message | None:
         return None
     terminated = driver.get("state", {}).get("terminated") or {}
     without = ClusterReason(status.get("reason") or str(status.get("phase")))
-    end = _container_end(terminated) if terminated else said("{reason}", reason=without)
+    end = _container_end(terminated) if terminated else compose("{reason}", reason=without)
     details = dict.fromkeys(text.strip() for text in (terminated.get("message"), status.get("message")) if text)
     words = ": ".join(detail[:_MAX_DETAIL_CHARS] for detail in details if detail)
-    return said("{end}: {words}", end=end, words=words) if words else end
+    return compose("{end}: {words}", end=end, words=words) if words else end
 
 
 def _container_end(terminated: Object) -> Message:
     reason, code = ClusterReason(terminated.get("reason") or "Terminated"), terminated.get("exitCode")
-    end = said("{reason}, exit code {code}", reason=reason, code=code if isinstance(code, int) else "unknown")
+    end = compose("{reason}, exit code {code}", reason=reason, code=code if isinstance(code, int) else "unknown")
     remedy = _REMEDIES.get(code) if code is not None else None
-    return end if remedy is None else said("{end} ({remedy})", end=end, remedy=said(remedy))
+    return end if remedy is None else compose("{end} ({remedy})", end=end, remedy=compose(remedy))
 
 
 def _time(text: str) -> datetime:

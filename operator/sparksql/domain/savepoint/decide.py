@@ -15,7 +15,7 @@ from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.conditions import ready_reason
-from sparksql.domain.public_text import Message, Name, said
+from sparksql.domain.public_text import Message, Name, compose
 from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.locations import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
@@ -72,16 +72,18 @@ def _pending(s: Snapshot) -> Decision:
         return _without_statement(s)
     gone = _gone(s)
     if s.statement is None or gone is not None:
-        return end(s, Phase.ABANDONED, Reason.ABANDONED, gone or said("statement {name} is gone", name=Name((name,))))
+        return end(
+            s, Phase.ABANDONED, Reason.ABANDONED, gone or compose("statement {name} is gone", name=Name((name,)))
+        )
     if not is_stream(s.statement.spec):
-        message = said(
+        message = compose(
             "spec.statementRef.name: statement {name} is not a streaming one; only those have a state to save",
             name=Name((name,)),
         )
         return end(s, Phase.FAILED, Reason.STATEMENT_NOT_STREAMING, message)
     if status.failures > spec.backoff_limit:
-        attempts = said("1 attempt" if status.failures == 1 else "{number} attempts", number=status.failures)
-        message = said(
+        attempts = compose("1 attempt" if status.failures == 1 else "{number} attempts", number=status.failures)
+        message = compose(
             "gave up after {attempts}: spec.backoffLimit is {limit} now", attempts=attempts, limit=spec.backoff_limit
         )
         return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
@@ -134,14 +136,14 @@ def _is_copied(s: Snapshot) -> bool:
 
 def _without_statement(s: Snapshot) -> Decision:
     name, created = s.savepoint.spec.statement_ref.name, s.savepoint.metadata.creation_timestamp or s.now
-    message = said("spec.statementRef.name: there is no SqlStatement {name}", name=Name((name,)))
+    message = compose("spec.statementRef.name: there is no SqlStatement {name}", name=Name((name,)))
     left = STATEMENT_SECONDS - (s.now - created).total_seconds()
     if left <= 0:
         return end(
             s,
             Phase.FAILED,
             Reason.STATEMENT_NOT_FOUND,
-            said("{message}; create it, then a new SqlSavepoint", message=message),
+            compose("{message}; create it, then a new SqlSavepoint", message=message),
         )
     return wait(s, Reason.STATEMENT_NOT_FOUND, message, wake=min(WAITING_SECONDS, left + SLACK_SECONDS))
 
@@ -150,11 +152,11 @@ def _gone(s: Snapshot) -> Message | None:
     """How its statement has gone, if it has; another one of the same name is no substitute for it."""
     name = Name((s.savepoint.spec.statement_ref.name,))
     if s.statement is None:
-        return said("statement {name} was deleted before the savepoint was complete", name=name)
+        return compose("statement {name} was deleted before the savepoint was complete", name=name)
     if s.statement.metadata.is_deleting:
-        return said("statement {name} is being deleted before the savepoint was complete", name=name)
+        return compose("statement {name} is being deleted before the savepoint was complete", name=name)
     if s.attempt is not None and s.attempt.statement_uid != s.statement.metadata.uid:
-        return said("statement {name} was deleted and created anew before the savepoint was complete", name=name)
+        return compose("statement {name} was deleted and created anew before the savepoint was complete", name=name)
     return None
 
 
@@ -165,7 +167,7 @@ def _in_progress(s: Snapshot) -> Decision:
         case Failed(message, final):
             return _over(s, message, final)
         case Unobserved.DRIVER_GONE:
-            return _over(s, said("the driver went away during the attempt"))
+            return _over(s, compose("the driver went away during the attempt"))
         case Running() | Unobserved.UNKNOWN | Unobserved.UNREACHABLE | None:
             return _under_way(s)
         case other:
@@ -177,7 +179,7 @@ def _complete(s: Snapshot, completed: Completed) -> Decision:
         s,
         Phase.COMPLETED,
         Reason.COMPLETED,
-        said(
+        compose(
             "complete up to batch {batch}: {files} files, {size} bytes",
             batch=completed.batch_id,
             files=completed.file_count,
@@ -210,7 +212,7 @@ def _has_timed_out(s: Snapshot) -> bool:
 
 
 def _timeout(s: Snapshot) -> Message:
-    return said("took longer than spec.timeoutSeconds ({limit})", limit=s.savepoint.spec.timeout_seconds)
+    return compose("took longer than spec.timeoutSeconds ({limit})", limit=s.savepoint.spec.timeout_seconds)
 
 
 def _under_way(s: Snapshot) -> Decision:

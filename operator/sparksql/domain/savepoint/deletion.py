@@ -12,7 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import ReclaimPolicy
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import ClusterReason, Name, OwnLocation, said
+from sparksql.domain.public_text import ClusterReason, Name, OwnLocation, compose
 from sparksql.domain.savepoint.locations import deletion_blocker, recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
@@ -38,11 +38,11 @@ def deleting(s: Snapshot) -> Decision:
     if s.namespace_terminating:
         return _let_go(s)
     if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):
-        message = said("waits for the driver's word that the copy has ended")
+        message = compose("waits for the driver's word that the copy has ended")
         return _hold(s, message, CancelCopy(current_id(s.savepoint), s.attempt.driver, "it is deleted"))
     if s.used_by and s.deletion_job is DeletionJob.ABSENT:
-        names, others = Name(used_by(s)[:5]), said(" and others" if len(used_by(s)) > 5 else "")
-        return _hold(s, said("statements refer to it: {names}{others}", names=names, others=others), warn=True)
+        names, others = Name(used_by(s)[:5]), compose(" and others" if len(used_by(s)) > 5 else "")
+        return _hold(s, compose("statements refer to it: {names}{others}", names=names, others=others), warn=True)
     if not _has_data_to_delete(s):
         return _let_go(s)
     return _delete_data(s)
@@ -66,15 +66,15 @@ def _delete_data(s: Snapshot) -> Decision:
         case DeletionJob.SUCCEEDED:
             return _let_go(s)
         case DeletionFailed(reason, message):
-            cause = said("{reason}: {words}", reason=ClusterReason(reason), words=message)
-            return _let_go(s, said("the Job that deletes its data failed: {cause}", cause=cause))
+            cause = compose("{reason}: {words}", reason=ClusterReason(reason), words=message)
+            return _let_go(s, compose("the Job that deletes its data failed: {cause}", cause=cause))
         case DeletionJob.RUNNING:
-            return _hold(s, said("its data is being deleted"))
+            return _hold(s, compose("its data is being deleted"))
         case DeletionJob.ABSENT if forbidden is not None or location is None or root is None:
-            return _let_go(s, said("its data is not deleted: {why}", why=forbidden or ""))
+            return _let_go(s, compose("its data is not deleted: {why}", why=forbidden or ""))
         case DeletionJob.ABSENT:
             return _hold(
-                s, said("its data is being deleted"), StartDeletionJob(location, root, s.savepoint.metadata.uid)
+                s, compose("its data is being deleted"), StartDeletionJob(location, root, s.savepoint.metadata.uid)
             )
         case other:
             assert_never(other)
@@ -86,8 +86,8 @@ def _hold(s: Snapshot, message: str, *commands: Command, warn: bool = False) -> 
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
         late = tuple(command for command in commands if isinstance(command, CancelCopy))
-        return _let_go(s, said("after {limit:g} s: {message}", limit=FINALIZER_SECONDS, message=message), *late)
-    notice = said("is being deleted: {message}", message=message)
+        return _let_go(s, compose("after {limit:g} s: {message}", limit=FINALIZER_SECONDS, message=message), *late)
+    notice = compose("is being deleted: {message}", message=message)
     is_news = s.savepoint.status.message != notice
     events = (Event.of("Warning" if warn else "Normal", Reason.DELETING, notice),) if is_news else ()
     status = restated(s).replace(message=notice)
@@ -99,7 +99,7 @@ def _let_go(s: Snapshot, why: str | None = None, *commands: Command) -> Decision
     events: tuple[Event, ...] = ()
     if why is not None:
         location = OwnLocation(s.savepoint.status.location or "")
-        left = said("; {location} may hold data", location=location) if _has_data_to_delete(s) else said("")
-        message = said("let go: {why}{left}", why=why, left=left)
+        left = compose("; {location} may hold data", location=location) if _has_data_to_delete(s) else compose("")
+        message = compose("let go: {why}{left}", why=why, left=left)
         events = (Event.of("Warning", Reason.FINALIZER_DEADLINE, message),)
     return Decision(s.savepoint.status, commands, s.attempt, finalizer=False, events=events)

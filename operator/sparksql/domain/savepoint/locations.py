@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SqlSavepoint
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.savepoint.snapshot import SavepointStorage, Snapshot
 from sparksql.domain.statement.stream.spec import streaming_of
 from sparksql.domain.violation import Violation
@@ -55,13 +55,13 @@ def deletion_blocker(s: Snapshot) -> Message | None:
     """Tells why the data at the recorded location must not be deleted, whatever the reclaim policy says; None: it may be."""
     root = recorded_root(s.savepoint)
     if root is None:
-        return said("the location was not made for this object")
+        return compose("the location was not made for this object")
     configured = s.storage.savepoint_root if s.storage is not None else root
     if configured is None or configured.rstrip("/") != root:
-        return said("the location is not below the class's spec.storage.savepointRoot")
+        return compose("the location is not below the class's spec.storage.savepointRoot")
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
     if checkpoint is not None and _overlap(checkpoint, s.savepoint.status.location or ""):
-        return said("the statement's checkpoint lies there")
+        return compose("the statement's checkpoint lies there")
     return None
 
 

@@ -12,7 +12,7 @@ from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     Command,
@@ -111,7 +111,7 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         query_id=streaming_of(s.statement).query_id if is_copy else None,
         sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
-    event = Event.of("Normal", Reason.IN_PROGRESS, said("attempt {number} begins", number=number))
+    event = Event.of("Normal", Reason.IN_PROGRESS, compose("attempt {number} begins", number=number))
     attempt = Attempt(driver, s.statement.metadata.uid, s.storage.class_name, s.storage.service_account)
     return Decision(status, (asked,), attempt, events=(event,), requeue_after=FIRST_LOOK_SECONDS)
 
@@ -126,13 +126,13 @@ def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
     """Ends an attempt: the next one after its back-off, or none if that was the last."""
     spec, failures = s.savepoint.spec, s.savepoint.status.failures + 1
     if failures > spec.backoff_limit:
-        gave_up = said(
+        gave_up = compose(
             "gave up after 1 attempt" if failures == 1 else "gave up after {number} attempts", number=failures
         )
-        notice = said("{gave_up}: {cause}", gave_up=gave_up, cause=message)
+        notice = compose("{gave_up}: {cause}", gave_up=gave_up, cause=message)
         return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, notice, failures=failures)
     delay = exponential(failures, FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
-    notice = said(
+    notice = compose(
         "attempt {number} of {limit} in {delay:g} s: {cause}",
         number=failures + 1,
         limit=spec.backoff_limit + 1,

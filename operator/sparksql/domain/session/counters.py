@@ -14,7 +14,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import ClientCounts, SqlSessionStatus, StatementCounts
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.session.snapshot import Decision, Snapshot
 from sparksql.wire.control import GatewayInfo, GatewayState
 
@@ -75,8 +75,8 @@ def closed_sessions(s: Snapshot) -> Message:
     known = s.session.status.clients or ClientCounts()
     count = max(known.sessions, s.gateway.client_sessions if s.gateway is not None else 0)
     if not count:
-        return said("")
-    return said("1 session of clients") if count == 1 else said("{count} sessions of clients", count=count)
+        return compose("")
+    return compose("1 session of clients") if count == 1 else compose("{count} sessions of clients", count=count)
 
 
 def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
@@ -84,7 +84,7 @@ def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
     closed = closed_sessions(s)
     if not closed:
         return ()
-    message = said("{closed} end with the driver; open new ones once the session is Ready", closed=closed)
+    message = compose("{closed} end with the driver; open new ones once the session is Ready", closed=closed)
     return (Event.of("Warning", Reason.CLIENT_SESSIONS_CLOSED, message),)
 
 

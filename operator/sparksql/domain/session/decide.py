@@ -15,7 +15,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.settings import IdleAction
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.session.counters import (
     bounded_statements,
     client_statements,
@@ -117,7 +117,7 @@ def _ready(s: Snapshot) -> Decision:
     if pod is None:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
-        return lost(s, Reason.DRIVER_LOST, said("the driver ended: {end}", end=pod.ended))
+        return lost(s, Reason.DRIVER_LOST, compose("the driver ended: {end}", end=pod.ended))
     if s.is_pod_given_up:
         return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
     if pod.deleting:
@@ -125,16 +125,16 @@ def _ready(s: Snapshot) -> Decision:
             s, Phase.READY, Reason.DRIVER_TERMINATING, "the driver pod is being deleted", extra=ready_conditions(s)
         )
     if wants_stop(s):
-        return drain(s, Reason.STOPPED, said("stopped by desiredState"))
+        return drain(s, Reason.STOPPED, compose("stopped by desiredState"))
     if s.session.spec.restart_nonce != status.observed_restart_nonce:
-        return drain(s, Reason.RESTART_REQUESTED, said("restartNonce changed"))
+        return drain(s, Reason.RESTART_REQUESTED, compose("restartNonce changed"))
     if wants_restart(s):
-        return drain(s, Reason.SPEC_CHANGED, said("the spec changed"))
+        return drain(s, Reason.SPEC_CHANGED, compose("the spec changed"))
     if lifetime_left(s) == 0:
-        return drain(s, Reason.MAX_LIFETIME_REACHED, said("maxLifetimeSeconds has passed"))
+        return drain(s, Reason.MAX_LIFETIME_REACHED, compose("maxLifetimeSeconds has passed"))
     idle = idle_left(s)
     if idle == 0 and wake_wish(s) == status.observed_wake:
-        unused = said("idle.timeoutSeconds has passed without a statement or a client")
+        unused = compose("idle.timeoutSeconds has passed without a statement or a client")
         hibernates = idle_action(s) is IdleAction.HIBERNATE
         return drain(s, Reason.HIBERNATING if hibernates else Reason.IDLE_TIMEOUT, unused)
     return _serving(s, idle)
@@ -171,9 +171,11 @@ def _draining(s: Snapshot) -> Decision:
         return _ending(s, Reason(reason), pod, left)
     match reason:
         case Reason.STOPPED if wants_stop(s):
-            return settle(s, Phase.STOPPED, Reason.STOPPED, said("stopped by desiredState"))
+            return settle(s, Phase.STOPPED, Reason.STOPPED, compose("stopped by desiredState"))
         case Reason.IDLE_TIMEOUT | Reason.MAX_LIFETIME_REACHED:
-            return settle(s, Phase.CLOSED, Reason(reason), s.session.status.message or "", event=said("closed").public)
+            return settle(
+                s, Phase.CLOSED, Reason(reason), s.session.status.message or "", event=compose("closed").public
+            )
         case Reason.HIBERNATING:
             return _falls_asleep(s)
         case _:
@@ -235,17 +237,17 @@ def _falls_asleep(s: Snapshot) -> Decision:
 def _hibernated(s: Snapshot) -> Decision:
     """Without a driver until somebody wants one: a statement, a savepoint, a person, or a changed rule about idle sessions."""
     if wants_stop(s):
-        return settle(s, Phase.STOPPED, Reason.STOPPED, said("stopped by desiredState"))
+        return settle(s, Phase.STOPPED, Reason.STOPPED, compose("stopped by desiredState"))
     if lifetime_left(s) == 0:
-        return settle(s, Phase.CLOSED, Reason.MAX_LIFETIME_REACHED, said("maxLifetimeSeconds has passed"))
+        return settle(s, Phase.CLOSED, Reason.MAX_LIFETIME_REACHED, compose("maxLifetimeSeconds has passed"))
     if idle_action(s) is IdleAction.CLOSE and not s.queued:
-        return settle(s, Phase.CLOSED, Reason.IDLE_TIMEOUT, said("idle.action is Close now, and it was not used"))
+        return settle(s, Phase.CLOSED, Reason.IDLE_TIMEOUT, compose("idle.action is Close now, and it was not used"))
     why = _waked_by(s)
     if why is None:
         sleeping, left = no_change(s), lifetime_left(s)
         is_due = sleeping.requeue_after is None and left is not None
         return replace(sleeping, requeue_after=min(ACTIVITY_SECONDS, left or 0.0)) if is_due else sleeping
-    message = said("wakes for {why}", why=why)
+    message = compose("wakes for {why}", why=why)
     status = with_phase(s.session, s.now, Phase.PENDING, Reason.WAKING, message)
     return Decision(status, events=(Event.of("Normal", Reason.WAKING, message),), requeue_after=0.0)
 
@@ -254,15 +256,15 @@ def _waked_by(s: Snapshot) -> Message | None:
     """What a session that hibernates wakes for, None if it sleeps on."""
     status, spec = s.session.status, s.session.spec
     if s.queued or s.running:
-        return said("a statement")
+        return compose("a statement")
     if s.savepoints:
-        return said("a savepoint")
+        return compose("a savepoint")
     if wake_wish(s) != status.observed_wake:
-        return said("a client")
+        return compose("a client")
     if spec.restart_nonce != status.observed_restart_nonce:
-        return said("restartNonce, which has changed")
+        return compose("restartNonce, which has changed")
     if isinstance(s.resolution, Resolved) and idle_action(s) is None:
-        return said("idle.timeoutSeconds, which is 0 now")
+        return compose("idle.timeoutSeconds, which is 0 now")
     return None
 
 
@@ -284,7 +286,7 @@ def _failed(s: Snapshot) -> Decision:
     status, spec = s.session.status, s.session.spec
     is_curable = ready_reason(status.conditions) in _CURABLE
     if wants_stop(s):
-        return settle(s, Phase.STOPPED, Reason.STOPPED, said("stopped by desiredState"), Command.DELETE_DRIVER)
+        return settle(s, Phase.STOPPED, Reason.STOPPED, compose("stopped by desiredState"), Command.DELETE_DRIVER)
     is_changed = spec.restart_nonce != status.observed_restart_nonce or driver_spec_hash(spec) != status.config_hash
     if is_changed or is_curable:
         renewed = with_phase(
@@ -303,7 +305,9 @@ def _deleting(s: Snapshot) -> Decision:
         return Decision(s.session.status, finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
-        event = Event.of("Warning", Reason.FINALIZER_DEADLINE, said("let go before the driver pod was confirmed gone"))
+        event = Event.of(
+            "Warning", Reason.FINALIZER_DEADLINE, compose("let go before the driver pod was confirmed gone")
+        )
         return Decision(s.session.status, (Command.DELETE_DRIVER,), finalizer=False, events=(event,))
     status = with_phase(s.session, s.now, Phase.DRAINING, Reason.DELETING, "is being deleted")
     statements_first = s.running and left > FINALIZER_SECONDS / 2

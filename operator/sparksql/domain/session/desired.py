@@ -10,7 +10,7 @@ from sparksql.api.names import ANNOTATION_WAKE
 from sparksql.api.reasons import Reason
 from sparksql.api.session import WAKE_CHARS, KeptState, SessionDesiredState, SqlSessionSpec
 from sparksql.api.settings import Idle, IdleAction
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.session.counters import is_used, was_used
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Snapshot
@@ -135,7 +135,7 @@ def hibernated_conditions(kept: KeptState | None) -> tuple[Condition, ...]:
 
 def counted_statements(kept: KeptState) -> Message:
     """Returns the number of kept statements in words."""
-    return said("1 statement") if kept.statements == 1 else said("{count} statements", count=kept.statements)
+    return compose("1 statement") if kept.statements == 1 else compose("{count} statements", count=kept.statements)
 
 
 def _hibernation(status: ConditionStatus, reason: Reason, message: str) -> Condition:

@@ -12,7 +12,7 @@ from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, f
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ExecutorsStatus, SessionPhase, SqlSessionStatus
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import PublicText, said
+from sparksql.domain.public_text import PublicText, compose
 from sparksql.domain.session.snapshot import ExecutorFailure, PodFacts, Snapshot
 
 MISSING_SECONDS = 30.0
@@ -91,9 +91,11 @@ def executor_events(s: Snapshot) -> tuple[Event, ...]:
 def _announced(s: Snapshot, type_: ConditionType) -> PublicText:
     """The counts alone: the causes are the words of the scheduler, the kubelet and the API server."""
     if type_ is ConditionType.EXECUTORS_FAILING:
-        return said("{count} executors failed within the last hour; see status", count=len(s.executor_failures)).public
+        return compose(
+            "{count} executors failed within the last hour; see status", count=len(s.executor_failures)
+        ).public
     counts = {"ready": _ready(s), "wanted": executors_wanted(s)}
-    return said("{ready} of {wanted} executors are ready; see status", **counts).public
+    return compose("{ready} of {wanted} executors are ready; see status", **counts).public
 
 
 def _living(s: Snapshot) -> list[PodFacts]:

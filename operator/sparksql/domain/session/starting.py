@@ -14,7 +14,7 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, Endpoint
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, Name, error_summary, said
+from sparksql.domain.public_text import Message, Name, compose, error_summary
 from sparksql.domain.session.configuration_layers import open_endpoints
 from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
 from sparksql.domain.session.desired import (
@@ -79,7 +79,7 @@ def pending(s: Snapshot) -> Decision:
     """Returns the decision for a session without a driver."""
     status = s.session.status
     if wants_stop(s):
-        return settle(s, Phase.STOPPED, Reason.STOPPED, said("stopped by desiredState"))
+        return settle(s, Phase.STOPPED, Reason.STOPPED, compose("stopped by desiredState"))
     if s.namespace_terminating:
         return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
     violation = s.start_blocker or (s.resolution if isinstance(s.resolution, Violation) else None) or s.limit_violation
@@ -146,7 +146,7 @@ def _start(s: Snapshot) -> Decision:
     return Decision(
         status,
         (Command.START_DRIVER,),
-        events=(Event.of("Normal", Reason.DRIVER_STARTING, said("incarnation {number}", number=incarnation)),),
+        events=(Event.of("Normal", Reason.DRIVER_STARTING, compose("incarnation {number}", number=incarnation)),),
         requeue_after=POLL_SECONDS,
     )
 
@@ -161,9 +161,9 @@ def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
 def starting(s: Snapshot) -> Decision:
     """Returns the decision for a session whose driver is on its way."""
     if wants_stop(s):
-        return drain(s, Reason.STOPPED, said("stopped by desiredState"))
+        return drain(s, Reason.STOPPED, compose("stopped by desiredState"))
     if wants_restart(s):
-        return drain(s, Reason.SPEC_CHANGED, said("the spec changed while the driver was starting"))
+        return drain(s, Reason.SPEC_CHANGED, compose("the spec changed while the driver was starting"))
     if s.start_blocker is not None:
         return _blocked(s, s.start_blocker)
     driver, pod = s.session.status.driver, s.pod
@@ -183,7 +183,7 @@ def starting(s: Snapshot) -> Decision:
         return lost(
             s,
             Reason.DRIVER_LOST,
-            said("the driver ended while starting{runs}: {end}", runs=_init_runs(s), end=pod.ended),
+            compose("the driver ended while starting{runs}: {end}", runs=_init_runs(s), end=pod.ended),
         )
     if s.is_pod_given_up:
         return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
@@ -196,13 +196,13 @@ def _init_runs(s: Snapshot) -> Message:
     """What a driver of the session runs before it is ready, and may be ended by."""
     match bool(s.session.spec.init), s.session.status.kept_state is not None:
         case True, True:
-            return said(", when the statements of spec.init and the kept state run")
+            return compose(", when the statements of spec.init and the kept state run")
         case True, False:
-            return said(", when the statements of spec.init run")
+            return compose(", when the statements of spec.init run")
         case False, True:
-            return said(", when the statements of the kept state run")
+            return compose(", when the statements of the kept state run")
         case _:
-            return said("")
+            return compose("")
 
 
 def _stalled(s: Snapshot, violation: Violation) -> Decision:
@@ -227,7 +227,7 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
         (pod.container_problem, "", limit, Reason.CONTAINER_NOT_STARTED),
     ):
         if words is not None:
-            problem = said("{words}; {remedy}", words=words.rstrip("."), remedy=remedy) if remedy else words
+            problem = compose("{words}; {remedy}", words=words.rstrip("."), remedy=remedy) if remedy else words
             if age > seconds:
                 return start_failed(s, Phase.PENDING, reason, problem, Command.DELETE_DRIVER)
             is_known = s.session.status.failed_starts > 0
@@ -235,7 +235,7 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     # One of a pool has been up for long; it is the session's since it was taken.
     since = known.start_time if known.pool_uid is not None else pod.started
     if (s.now - (since or begun)).total_seconds() > limit:
-        message = said(
+        message = compose(
             "the driver was not ready {limit:g} s after its start; see the logs of pod {name}",
             limit=limit,
             name=Name((pod.name,)),
@@ -254,24 +254,24 @@ def _start_reason(s: Snapshot) -> Reason:
 def _init_failed(s: Snapshot) -> Decision:
     failure = s.gateway.init_failure if s.gateway else None
     if failure is None:
-        return settle(s, Phase.FAILED, Reason.INIT_FAILED, said("an init statement failed"), Command.DELETE_DRIVER)
+        return settle(s, Phase.FAILED, Reason.INIT_FAILED, compose("an init statement failed"), Command.DELETE_DRIVER)
     error = failure.error.message
     if failure.frontend is not None:
-        what = said("spec.frontends of the class: {name} cannot serve", name=Name((failure.frontend,)))
+        what = compose("spec.frontends of the class: {name} cannot serve", name=Name((failure.frontend,)))
         message = (
             f"{what}: {error}; put its package into the session image, or take it out of the class, and change "
             "spec.restartNonce"
         )
     elif failure.position == 0:
-        what = said("spec.database: its statement failed")
+        what = compose("spec.database: its statement failed")
         message = (
             f"spec.database: {failure.statement} failed: {error}; name a database that can be used, or mend the catalog "
             "and change spec.restartNonce"
         )
     else:
-        what = said("spec.init: statement {number} failed", number=failure.position)
+        what = compose("spec.init: statement {number} failed", number=failure.position)
         message = f"{what}: {error} (statement: {failure.statement})"
-    event = said("{what}: {error}", what=what, error=error_summary(failure.error)).public
+    event = compose("{what}: {error}", what=what, error=error_summary(failure.error)).public
     return settle(s, Phase.FAILED, Reason.INIT_FAILED, message, Command.DELETE_DRIVER, event=event)
 
 
@@ -307,10 +307,10 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
 
 
 def _ready_message(s: Snapshot, pod: PodFacts) -> Message:
-    message, kept = said("driver {name} is ready", name=Name((pod.name,))), s.session.status.kept_state
+    message, kept = compose("driver {name} is ready", name=Name((pod.name,))), s.session.status.kept_state
     if kept is None:
         return message
-    return said("{ready}; {ran} that had changed the session ran again", ready=message, ran=counted_statements(kept))
+    return compose("{ready}; {ran} that had changed the session ran again", ready=message, ran=counted_statements(kept))
 
 
 def _lost_events(lost: tuple[Condition, ...]) -> tuple[Event, ...]:

@@ -12,7 +12,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import ClusterReason, Message, Name, PublicText, said
+from sparksql.domain.public_text import ClusterReason, Message, Name, PublicText, compose
 from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.desired import phase_age, state_lost_conditions, wants_restart
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
@@ -23,7 +23,7 @@ RESTART_BACKOFF_SECONDS = 1.0
 MAX_RESTART_BACKOFF_SECONDS = 60.0
 START_BACKOFF_SECONDS = 30.0
 MAX_START_BACKOFF_SECONDS = 300.0
-STATE_LOST = said("what statements have set in the session is lost; see status").public
+STATE_LOST = compose("what statements have set in the session is lost; see status").public
 STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
 
 
@@ -95,7 +95,7 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
             s,
             Phase.FAILED,
             Reason.MAX_RESTARTS_EXCEEDED,
-            said(
+            compose(
                 "gave up after {restarts} restarts; the last loss was {reason}: {cause}. Find its cause, then change "
                 "restartNonce to try again",
                 restarts=s.max_restarts,
@@ -117,8 +117,10 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
-    which = said("restart {number}", number=restarts) if uncounted is None else said("{why}; restart", why=uncounted)
-    notice = said("{cause}; {which} in {delay:g} s", cause=message, which=which, delay=delay)
+    which = (
+        compose("restart {number}", number=restarts) if uncounted is None else compose("{why}; restart", why=uncounted)
+    )
+    notice = compose("{cause}; {which} in {delay:g} s", cause=message, which=which, delay=delay)
     event = Event.of("Warning", reason, notice)
     events = (event, *closed_sessions_events(s), *state_lost_events(s))
     return Decision(status, commands, events=events, requeue_after=delay)
@@ -133,7 +135,7 @@ def start_failed(s: Snapshot, phase: Phase, reason: Reason, message: str, *comma
     failed = s.session.status.failed_starts + 1
     delay = exponential(failed, START_BACKOFF_SECONDS, MAX_START_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay)
-    notice = said(
+    notice = compose(
         "{cause}; start {number} was given up, the next one is at {due:%Y-%m-%dT%H:%M:%SZ}",
         cause=message,
         number=failed,
@@ -172,22 +174,22 @@ def pause(s: Snapshot, left: float) -> Decision:
 def _uncounted(s: Snapshot) -> Message | None:
     """Why the loss of a driver does not count towards giving the session up; None if it does."""
     if s.pod_end is not None and s.pod_end.disruption is not None:
-        return said("evicted or preempted, not counted")
-    return said("counted by the statements that it ran") if s.in_hand else None
+        return compose("evicted or preempted, not counted")
+    return compose("counted by the statements that it ran") if s.in_hand else None
 
 
 def vanished(s: Snapshot) -> Message:
     """Says what became of a driver whose pod is gone."""
     if s.pod_end is None:
-        return said("the driver pod is gone, and its end was not seen")
+        return compose("the driver pod is gone, and its end was not seen")
     if not s.pod_end.disruption:
-        return said("the driver pod is gone")
-    return said("the driver pod is gone: {reason}", reason=ClusterReason(s.pod_end.disruption))
+        return compose("the driver pod is gone")
+    return compose("the driver pod is gone: {reason}", reason=ClusterReason(s.pod_end.disruption))
 
 
 def outlived(s: Snapshot, pod: PodFacts) -> Message:
     """Says what became of a driver that is waited for no more."""
-    return said(
+    return compose(
         "pod {name} is still there {late:g} s after its grace period, its node does not end it; it may still run, and is waited "
         "for no more",
         name=Name((pod.name,)),

@@ -11,7 +11,7 @@ from typing import assert_never
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.session.snapshot import Snapshot
 from sparksql.wire.control import GatewayInfo
 from sparksql.wire.versions import OLDEST_GATEWAY, PROTOCOL_VERSION, Skew, skew_of
@@ -54,27 +54,27 @@ def _difference(s: Snapshot) -> tuple[Reason, Message] | None:
 
 
 def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, Message]:
-    theirs = said("the driver is of version {version} of the control protocol", version=gateway.protocol_version)
-    waits = said("it is handed no new statements, and what it runs goes on")
+    theirs = compose("the driver is of version {version} of the control protocol", version=gateway.protocol_version)
+    waits = compose("it is handed no new statements, and what it runs goes on")
     match skew:
         case Skew.OLDER:
-            remedy = said("what is newer needs the next driver: change spec.restartNonce when it suits")
-            return Reason.OLDER_DRIVER, said(
+            remedy = compose("what is newer needs the next driver: change spec.restartNonce when it suits")
+            return Reason.OLDER_DRIVER, compose(
                 "{theirs}, older than the operator's {ours}: all goes on, {remedy}",
                 theirs=theirs,
                 ours=PROTOCOL_VERSION,
                 remedy=remedy,
             )
         case Skew.NEWER:
-            remedy = said("what is newer needs an upgrade of the operator")
-            return Reason.NEWER_DRIVER, said(
+            remedy = compose("what is newer needs an upgrade of the operator")
+            return Reason.NEWER_DRIVER, compose(
                 "{theirs}, newer than the operator's {ours}: all goes on, {remedy}",
                 theirs=theirs,
                 ours=PROTOCOL_VERSION,
                 remedy=remedy,
             )
         case Skew.TOO_OLD:
-            message = said(
+            message = compose(
                 "{theirs}, and the operator understands {oldest} and newer: {waits}; change spec.restartNonce",
                 theirs=theirs,
                 oldest=OLDEST_GATEWAY,
@@ -82,12 +82,12 @@ def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, Message]:
             )
             return Reason.INCOMPATIBLE_DRIVER, message
         case Skew.TOO_NEW:
-            needed = said(
+            needed = compose(
                 "works with operators of {oldest} and newer, this one has {ours}",
                 oldest=gateway.oldest_operator_version,
                 ours=PROTOCOL_VERSION,
             )
-            return Reason.INCOMPATIBLE_DRIVER, said(
+            return Reason.INCOMPATIBLE_DRIVER, compose(
                 "{theirs} and {needed}: {waits}; upgrade the operator", theirs=theirs, needed=needed, waits=waits
             )
         case other:

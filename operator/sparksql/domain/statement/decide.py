@@ -17,7 +17,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.statement.deadlines import cancellation_due
 from sparksql.domain.statement.decision import (
     Cancel,
@@ -124,7 +124,9 @@ def _deleting(s: Snapshot) -> Decision:
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
         event = Event.of(
-            "Warning", Reason.FINALIZER_DEADLINE, said("deleted without the driver's word that the statement has ended")
+            "Warning",
+            Reason.FINALIZER_DEADLINE,
+            compose("deleted without the driver's word that the statement has ended"),
         )
         return Decision(status, (*commands, *savepoints_to_delete(s)), finalizer=False, events=(event,))
     request = cancellation_due(s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.session.executors import failed_executors
 from sparksql.domain.statement.outcome import End, end_of
 from sparksql.domain.statement.snapshot import Snapshot
@@ -40,5 +40,5 @@ def end_beside_executors(s: Snapshot, view: OperationView) -> End:
         return outcome
     return replace(
         outcome,
-        message=said("{message}; while it ran {failed}", message=outcome.message, failed=failed_executors(failures)),
+        message=compose("{message}; while it ran {failed}", message=outcome.message, failed=failed_executors(failures)),
     )

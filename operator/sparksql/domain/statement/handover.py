@@ -13,7 +13,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.public_text import Message, Name, said
+from sparksql.domain.public_text import Message, Name, compose
 from sparksql.domain.statement.blockers import submission_blocker
 from sparksql.domain.statement.comparison import fit_message
 from sparksql.domain.statement.deadlines import (
@@ -113,7 +113,7 @@ def _follow(s: Snapshot) -> Decision:
         case OperationView(state=OperationState.PENDING | OperationState.RUNNING) as view:
             return _in_progress(s, view)
         case OperationView(state=OperationState.CLOSED) as view if not is_closing(s):
-            return _driver_gone(s, said("the driver was shut down"), view)
+            return _driver_gone(s, compose("the driver was shut down"), view)
         case OperationView(state=OperationState.CANCELED, start_time=None) as view if cancellation_due(s) is None:
             blocker = submission_blocker(s)
             if blocker is not None:
@@ -122,9 +122,9 @@ def _follow(s: Snapshot) -> Decision:
         case OperationView() as view:
             return _finish(s, view)
         case Unobserved.UNKNOWN:
-            return _driver_gone(s, said("the driver does not know the statement any more"))
+            return _driver_gone(s, compose("the driver does not know the statement any more"))
         case Unobserved.DRIVER_GONE | Unobserved.UNREACHABLE | None:  # of the last two `handed_over` decides
-            return _driver_gone(s, said("the driver is gone"))
+            return _driver_gone(s, compose("the driver is gone"))
         case other:
             assert_never(other)
 
@@ -155,13 +155,15 @@ def _driver_gone(s: Snapshot, what: Message, view: OperationView | None = None) 
     status, spec = s.statement.status, s.statement.spec
     known: StatusUpdate = view_update(view) if view else {}
     if is_closing(s):
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("{what} and its session is closed", what=what), **known)
+        return end(
+            s, Phase.CLOSED, Reason.SESSION_CLOSED, compose("{what} and its session is closed", what=what), **known
+        )
     if spec.desired_state is not DesiredState.RUNNING:
         return end(
-            s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("{what}; canceled, outcome unknown", what=what), **known
+            s, Phase.CANCELED, Reason.CANCELED_BY_USER, compose("{what}; canceled, outcome unknown", what=what), **known
         )
     if view is not None and view.start_time is None:
-        message = said("{what} before the statement began; it is handed over again", what=what)
+        message = compose("{what} before the statement began; it is handed over again", what=what)
         return new_attempt(s, Reason.SESSION_NOT_READY, message, delay=0.0, failed=status.failed_attempts)
     is_read = bool(known.get("read_only", status.read_only))
     if status.failed_attempts < spec.retry.limit and RetryReason.SESSION_LOST in spec.retry.on:
@@ -169,7 +171,7 @@ def _driver_gone(s: Snapshot, what: Message, view: OperationView | None = None) 
     if may_end_drivers(s):
         return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if is_read:
-        message = said(
+        message = compose(
             "{what}; a read runs again (attempt {number}; {count})",
             what=what,
             number=status.attempt + 1,
@@ -177,7 +179,7 @@ def _driver_gone(s: Snapshot, what: Message, view: OperationView | None = None) 
         )
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
     assert status.phase is not None
-    message = said(
+    message = compose(
         "{what} while the statement was {phase}; outcome unknown. Check its target before you run it again (runNonce)",
         what=what,
         phase=status.phase,
@@ -188,8 +190,8 @@ def _driver_gone(s: Snapshot, what: Message, view: OperationView | None = None) 
 def _last_loss(s: Snapshot, what: Message, *, is_read: bool) -> Message:
     """The message of a statement that ends because it lost too many drivers."""
     pods = s.statement.status.lost_drivers
-    effect = said("It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target")
-    return said(
+    effect = compose("It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target")
+    return compose(
         "{what}: {count} drivers were lost while the statement ran ({pods}). It may be the cause, so it does "
         "not run again. {effect}. Look for the cause in the session's Events (DriverLost) and in the logs of these pods "
         "before you run it again (runNonce)",

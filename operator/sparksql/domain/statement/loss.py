@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sparksql.api.statement import MAX_LOST_DRIVERS
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.public_text import Message, said
+from sparksql.domain.public_text import Message, compose
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.wire.control import OperationState, OperationView
@@ -33,10 +33,10 @@ def with_loss(s: Snapshot) -> Snapshot:
 def told_count(s: Snapshot) -> Message:
     """Returns how many drivers the statement has lost, of those that it may lose."""
     if s.is_disrupted:
-        return said("the cluster took the driver away, which is not counted")
+        return compose("the cluster took the driver away, which is not counted")
     if s.is_deleted:
-        return said("the driver's pod was deleted, which is not counted")
-    return said(
+        return compose("the driver's pod was deleted, which is not counted")
+    return compose(
         "{count} of {most} drivers lost, the last one ends it",
         count=len(s.statement.status.lost_drivers),
         most=MAX_LOST_DRIVERS,

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError, StatementPhase, StatementProgress, StatementResult
-from sparksql.domain.public_text import Message, Name, error_summary, said, told
+from sparksql.domain.public_text import Message, Name, compose, error_summary, quote
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.violation import Violation
@@ -35,18 +35,18 @@ def end_of(view: OperationView, settings: Settings | Violation | None = None) ->
         case OperationState.FINISHED:
             return End(StatementPhase.FINISHED, Reason.FINISHED, "")
         case OperationState.CANCELED:
-            return End(StatementPhase.CANCELED, Reason.CANCELED_BY_USER, said("canceled"))
+            return End(StatementPhase.CANCELED, Reason.CANCELED_BY_USER, compose("canceled"))
         case OperationState.CLOSED:
-            return End(StatementPhase.CLOSED, Reason.SESSION_CLOSED, said("the session was closed"))
+            return End(StatementPhase.CLOSED, Reason.SESSION_CLOSED, compose("the session was closed"))
         case OperationState.TIMED_OUT if view.start_time is None:
             return End(StatementPhase.TIMED_OUT, Reason.QUEUE_TIMEOUT, queue_timeout(settings))
         case OperationState.TIMED_OUT:
-            message = said("execution timeout: it ran longer than {limit}", limit=_execution_limit(settings))
+            message = compose("execution timeout: it ran longer than {limit}", limit=_execution_limit(settings))
             return End(StatementPhase.TIMED_OUT, Reason.EXECUTION_TIMEOUT, message)
         case OperationState.ERROR:
             reason = Reason(view.error.reason) if view.error else Reason.SQL_ERROR
             return End(
-                StatementPhase.ERROR, reason, told(view.error.message if view.error else "", error_summary(view.error))
+                StatementPhase.ERROR, reason, quote(view.error.message if view.error else "", error_summary(view.error))
             )
         case OperationState.PENDING | OperationState.RUNNING:
             raise ValueError(f"operation {view.operation_id} has not ended: {view.state}")
@@ -57,8 +57,8 @@ def end_of(view: OperationView, settings: Settings | Violation | None = None) ->
 def queue_timeout(settings: Settings | Violation | None) -> Message:
     """Names the limit for the time in the queue that has passed."""
     seconds = settings.queue_seconds if isinstance(settings, Settings) else None
-    limit = said(" of {seconds} s", seconds=seconds) if seconds else said("")
-    return said(
+    limit = compose(" of {seconds} s", seconds=seconds) if seconds else compose("")
+    return compose(
         "queue timeout: it waited longer than spec.timeouts.queueSeconds{limit}; raise that, or free its session",
         limit=limit,
     )
@@ -66,8 +66,8 @@ def queue_timeout(settings: Settings | Violation | None) -> Message:
 
 def _execution_limit(settings: Settings | Violation | None) -> Message:
     if not isinstance(settings, Settings) or not settings.execution_seconds:
-        return said("spec.timeouts.executionSeconds; raise that")
-    return said(
+        return compose("spec.timeouts.executionSeconds; raise that")
+    return compose(
         "spec.timeouts.executionSeconds of {seconds} s; raise that, as far as class {name} allows",
         seconds=settings.execution_seconds,
         name=Name((settings.class_name,)),
@@ -99,4 +99,4 @@ def error_text(view: OperationView) -> Message:
     """Returns the error of a query for people: its condition and its message."""
     error = view.error
     parts = (error.condition, error.message) if error is not None else ()
-    return told(": ".join(part for part in parts if part) or "the query failed", error_summary(error))
+    return quote(": ".join(part for part in parts if part) or "the query failed", error_summary(error))

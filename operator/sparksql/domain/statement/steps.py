@@ -9,7 +9,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.statement.deadlines import next_deadline, queue_left
 from sparksql.domain.statement.decision import Cancel, Command, Decision, DeleteSession
 from sparksql.domain.statement.outcome import queue_timeout, view_update
@@ -44,7 +44,7 @@ def wait(
             s,
             Phase.TIMED_OUT,
             Reason.QUEUE_TIMEOUT,
-            said("{timeout} ({message})", timeout=queue_timeout(s.settings), message=message),
+            compose("{timeout} ({message})", timeout=queue_timeout(s.settings), message=message),
             **update,
         )
     status = with_phase(s.statement, s.now, Phase.INITIALIZED, reason, message, **update)
@@ -76,7 +76,7 @@ def follow_operation(
     status = with_phase(s.statement, s.now, phase, reason, message, stalled=stalled, **fields)
     begins = phase is Phase.RUNNING and before.phase is Phase.PENDING
     events = (
-        (Event.of("Normal", Reason.RUNNING, said("attempt {number} runs", number=before.attempt)),) if begins else ()
+        (Event.of("Normal", Reason.RUNNING, compose("attempt {number} runs", number=before.attempt)),) if begins else ()
     )
     if cancellation is None:
         return Decision(status, events=events, requeue_after=next_deadline(s))
@@ -143,5 +143,5 @@ def retry(s: Snapshot, reason: Reason, message: str) -> Decision:
     failed = s.statement.status.failed_attempts + 1
     delay = exponential(failed, s.statement.spec.retry.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
     attempt = s.statement.status.attempt + 1
-    notice = said("{cause}; attempt {number} in {delay:g} s", cause=message, number=attempt, delay=delay)
+    notice = compose("{cause}; attempt {number} in {delay:g} s", cause=message, number=attempt, delay=delay)
     return new_attempt(s, reason, notice, delay=delay, failed=failed)

@@ -12,7 +12,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.statement import StatementSession
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Name, said, told
+from sparksql.domain.public_text import Name, compose, quote
 from sparksql.domain.statement import dependencies
 from sparksql.domain.statement.blockers import changed_text
 from sparksql.domain.statement.chain import Chain, first_answer
@@ -51,7 +51,7 @@ def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement whose desiredState is not Running; a batch statement knows no other way to be stopped."""
     if s.statement.spec.desired_state is DesiredState.RUNNING:
         return None
-    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("canceled before it was handed to a driver"))
+    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, compose("canceled before it was handed to a driver"))
 
 
 def read_changed_text(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
@@ -71,7 +71,9 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement whose session is closed, if it names that; one of its own is made again."""
     if s.session is None or not s.session.is_closing or s.statement.spec.session is not None:
         return None
-    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("session {name} is closed", name=Name((s.session.name,))))
+    return end(
+        s, Phase.CLOSED, Reason.SESSION_CLOSED, compose("session {name} is closed", name=Name((s.session.name,)))
+    )
 
 
 def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -99,7 +101,9 @@ def reject_full_queue(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a statement that the session's queue has no room for."""
     if not s.queue_full:
         return None
-    message = said("the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time")
+    message = compose(
+        "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
+    )
     return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
 
 
@@ -109,9 +113,9 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
         case dependencies.Cycle(path):
             remedy = "delete one of these statements and create it without its dependency"
             cycle = " -> ".join(path)
-            shown = said("spec.dependsOn is a cycle of {names}; see status", names=Name(path)).public
+            shown = compose("spec.dependsOn is a cycle of {names}; see status", names=Name(path)).public
             return end(
-                s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, told(f"spec.dependsOn is a cycle: {cycle}; {remedy}", shown)
+                s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, quote(f"spec.dependsOn is a cycle: {cycle}; {remedy}", shown)
             )
         case dependencies.Failed(name, phase):
             remedy = f"run it again, and then this statement (spec.runNonce), or {ANEW} without it"
@@ -119,11 +123,11 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
                 s,
                 Phase.ERROR,
                 Reason.DEPENDENCY_FAILED,
-                said(
+                compose(
                     "spec.dependsOn: {name} ended in {phase}; {remedy}",
                     name=Name((name,)),
                     phase=phase,
-                    remedy=said(remedy),
+                    remedy=compose(remedy),
                 ),
             )
         case _:
@@ -299,11 +303,11 @@ def _wait_for_own_session(s: Snapshot, facts: StreamFacts) -> Decision:
         reason, message = session.problem
         why = Violation(
             _own_session_failure(reason),
-            said("its own session cannot start: {reason}: {words}", reason=reason, words=message),
+            compose("its own session cannot start: {reason}: {words}", reason=reason, words=message),
         )
         return give_up(s, facts, why)
     if session.phase is SessionPhase.CLOSED:
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("its own session was closed"))
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, compose("its own session was closed"))
     return _wait_for_session(s, session)
 
 

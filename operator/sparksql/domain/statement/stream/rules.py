@@ -11,7 +11,7 @@ from typing import assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointTrigger
 from sparksql.api.statement import StatementDesiredState as DesiredState
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.statement.decision import CreateSavepoint, Decision
 from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.stream.facts import Change, StreamFacts, Waiting
@@ -45,9 +45,9 @@ def save_before_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
         case Take() | Waiting():
             return _hold_for_savepoint(s, savepoint)
         case Failed(reason, message):
-            remedy = said("delete that SqlSavepoint for another try, or set upgradeMode: LastState")
+            remedy = compose("delete that SqlSavepoint for another try, or set upgradeMode: LastState")
             return suspend(
-                s, facts, Violation(reason, said("{cause}; {remedy}", cause=message, remedy=remedy)), stalled=True
+                s, facts, Violation(reason, compose("{cause}; {remedy}", cause=message, remedy=remedy)), stalled=True
             )
         case other:
             assert_never(other)

@@ -75,7 +75,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import said
+from sparksql.domain.public_text import compose
 from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.deadlines import cancellation_due, is_closing
 from sparksql.domain.statement.decision import Command, Decision, NeedsInputs
@@ -271,12 +271,12 @@ def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a stream of desiredState Canceled."""
     if s.statement.spec.desired_state is not DesiredState.CANCELED:
         return None
-    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, said("canceled"))
+    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, compose("canceled"))
 
 
 def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Ends a stream whose session is gone or going."""
-    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, said("its session is closed")) if is_closing(s) else None
+    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, compose("its session is closed")) if is_closing(s) else None
 
 
 def park_lost_rows(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -303,7 +303,7 @@ def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
         return rewrite(s, outcome)
     if spec is not None and spec.on_incompatible is OnIncompatible.START_FRESH:
         message, failed = (
-            said("begins without state: {cause}", cause=outcome.message),
+            compose("begins without state: {cause}", cause=outcome.message),
             s.statement.status.failed_attempts,
         )
         return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **start_fresh(s.statement))
@@ -333,7 +333,7 @@ def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Resumes a stream whose driver was shut down, which counts as no failure."""
     match s.operation:
         case OperationView(state=OperationState.CLOSED) as view:
-            message = said("the driver was shut down; it goes on from its checkpoint with the next one")
+            message = compose("the driver was shut down; it goes on from its checkpoint with the next one")
             restarts = restarts_in_a_row(s, view.completion_time or s.now)
             return resume(s, facts, Reason.RESTARTING, message, restarts=restarts)
         case _:
@@ -349,9 +349,9 @@ def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
         case OperationView() as view:
             return restart(s, facts, end_beside_executors(s, view), error_text(view), view)
         case Unobserved.UNKNOWN:
-            what = said("the driver does not know the statement any more")
+            what = compose("the driver does not know the statement any more")
         case _:
-            what = said("the driver is gone")
+            what = compose("the driver is gone")
     return restart(s, facts, End(Phase.ERROR, Reason.SESSION_LOST, what), what)
 
 
@@ -414,7 +414,9 @@ def stay_stopped(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 def resume_on_request(s: Snapshot, facts: StreamFacts) -> Decision:
     """Resumes a stream of desiredState Running."""
-    return resume(s, facts, Reason.PENDING, said("attempt {number} is accepted", number=s.statement.status.attempt + 1))
+    return resume(
+        s, facts, Reason.PENDING, compose("attempt {number} is accepted", number=s.statement.status.attempt + 1)
+    )
 
 
 SUSPENDED: Chain = (

@@ -12,7 +12,7 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.public_text import Message, OwnLocation, said
+from sparksql.domain.public_text import Message, OwnLocation, compose
 from sparksql.domain.statement.decision import Command, Decision
 from sparksql.domain.statement.outcome import End, view_update
 from sparksql.domain.statement.snapshot import Snapshot
@@ -85,10 +85,10 @@ def suspend(
 
 def suspend_for_user(s: Snapshot, facts: StreamFacts, savepoint: SavepointStep) -> Decision:
     """Enters Stopped because the user asks for it, and says why there is no savepoint if that has failed."""
-    without = said("")
+    without = compose("")
     if isinstance(savepoint, Failed):
-        without = said(", without a savepoint: {cause}", cause=savepoint.message)
-    message = said("stopped by the user{without}; desiredState Running resumes it", without=without)
+        without = compose(", without a savepoint: {cause}", cause=savepoint.message)
+    message = compose("stopped by the user{without}; desiredState Running resumes it", without=without)
     return suspend(s, facts, Violation(Reason.STOPPED_BY_USER, message), stalled=False)
 
 
@@ -106,7 +106,7 @@ def give_up(s: Snapshot, facts: StreamFacts, why: Violation) -> Decision:
     """
     if not has_checkpoint(s.statement) and not streaming_of(s.statement).upgrades:
         return end(s, Phase.ERROR, why.reason, why.message)
-    parked = Violation(why.reason, said("{cause}; {remedy}", cause=why.message, remedy=said(CONTINUE)))
+    parked = Violation(why.reason, compose("{cause}; {remedy}", cause=why.message, remedy=compose(CONTINUE)))
     return suspend(s, facts, parked, stalled=True, error=StatementError(message=why.message))
 
 
@@ -120,9 +120,9 @@ def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, res
 def rewrite(s: Snapshot, misfit: End) -> Decision:
     """Begins the next attempt at once, in another checkpoint, for which the driver makes the state of this one anew."""
     checkpoint = OwnLocation(streaming_of(s.statement).checkpoint_location or "")
-    kept = said("the checkpoint before is kept in {location}", location=checkpoint)
+    kept = compose("the checkpoint before is kept in {location}", location=checkpoint)
     failed, update = s.statement.status.failed_attempts, start_rewritten(s.statement)
-    message = said("{cause}; {kept}", cause=misfit.message, kept=kept)
+    message = compose("{cause}; {kept}", cause=misfit.message, kept=kept)
     return new_attempt(s, Reason.UPGRADING, message, delay=0.0, failed=failed, type_="Normal", **update)
 
 
@@ -143,7 +143,7 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
     delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay) if delay else None
     streaming = suspended(streaming_of(s.statement), restarts=count, next_restart_time=due)
-    message = said(
+    message = compose(
         "restart {number} of {limit} in {delay:g} s: {what}", number=count, limit=limit, delay=delay, what=what
     )
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
@@ -172,16 +172,18 @@ def _out_of_restarts(
     is_wrong = verdict.kind is FailureKind.STATEMENT
     message = failure.message
     if not is_wrong:
-        message = said("failed after {limit} restarts in a row: {cause}", limit=limit, cause=failure.message)
+        message = compose("failed after {limit} restarts in a row: {cause}", limit=limit, cause=failure.message)
     if not has_checkpoint(s.statement):
         return end(s, failure.phase, failure.reason, message, **known)
     error = known.get("error") or StatementError(message=failure.message)
     is_lost = main_condition(error.condition) == KAFKA_DATA_LOSS
-    remedy = said("{loss}; then {go_on}", loss=said(LOSS), go_on=said(CONTINUE)) if is_lost else said(CONTINUE)
+    remedy = (
+        compose("{loss}; then {go_on}", loss=compose(LOSS), go_on=compose(CONTINUE)) if is_lost else compose(CONTINUE)
+    )
     return suspend(
         s,
         facts,
-        Violation(failure.reason, said("{cause}; {remedy}", cause=message, remedy=remedy)),
+        Violation(failure.reason, compose("{cause}; {remedy}", cause=message, remedy=remedy)),
         stalled=True,
         error=error,
     )
@@ -203,10 +205,10 @@ def change_message(change: Change | None) -> Message:
     """Returns what is told of a change that is taken in, under the reason Upgrading."""
     match change:
         case Change.RESTORE:
-            return said("restoreNonce changed, it begins again with the savepoint of startFrom")
+            return compose("restoreNonce changed, it begins again with the savepoint of startFrom")
         case Change.START_FRESH:
-            return said("the text changed, it begins without state")
+            return compose("the text changed, it begins without state")
         case Change.TEXT:
-            return said("the text changed, it goes on from its checkpoint if the state fits")
+            return compose("the text changed, it goes on from its checkpoint if the state fits")
         case Change.SETTINGS | None:
-            return said("the spec changed, it goes on from its checkpoint")
+            return compose("the spec changed, it goes on from its checkpoint")
