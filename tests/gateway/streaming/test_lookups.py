@@ -208,8 +208,58 @@ REFUSED: dict[str, tuple[str, str]] = {
     "kind of join": ("MINI_BATCH(c)|LEFT SEMI JOIN $.customers AS c ON customer = c.id", "its join is LeftSemi"),
     "left join": ("MINI_BATCH(c)|LEFT JOIN $.customers AS c ON customer = c.id AND c.credit > o", "no equality of columns"),
     "query": ("MINI_BATCH(c)|JOIN (SELECT * FROM $.customers WHERE id > 1) AS c ON customer = c.id", "as a query with Filter"),
+    "computed column": (
+        "MINI_BATCH(c)|JOIN (SELECT id, credit * 2 AS credit FROM $.customers) AS c ON customer = c.id",
+        "whose column credit is computed",
+    ),
     "twice": ("MINI_BATCH(c), MINI_BATCH(customers)|JOIN $.customers AS c ON customer = c.id", "is the same table"),
 }  # fmt: skip
+
+
+VIEWS = {  # each named `v`, with the columns (customer_id, called)
+    "columns_renamed": ("VIEW $.v (customer_id, called) AS SELECT id, name FROM $.customers",),
+    "a_view_of_a_view": (
+        "VIEW $.w AS SELECT name AS called, id, id AS customer_id, country FROM $.customers",
+        "VIEW $.v AS SELECT customer_id, called FROM (SELECT * FROM $.w) AS i",
+    ),
+    "a_table_of_a_catalog": ("VIEW $.v AS SELECT c.id AS customer_id, c.name AS called FROM pg.public.customers AS c",),
+    "a_with_and_a_char": (
+        "VIEW $.v AS WITH c AS (SELECT * FROM $.customers) SELECT country AS called, id AS customer_id FROM c",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", VIEWS)
+async def test_a_view_that_names_columns_of_a_table_is_looked_up_by_its_keys(
+    orders: Streams, database: Postgres, of: str
+) -> None:
+    for view in VIEWS[of]:
+        await orders.ok(f"CREATE {view}")
+    await orders.ok("INSERT INTO $.orders VALUES (1, 7, NULL), (2, 5000, NULL), (3, 8, NULL)")
+    sql = "SELECT o, called FROM {} $.orders LEFT JOIN $.v ON customer = customer_id"
+    before = len(selects(database))
+    lookup = (Lookup(table="v"),)
+    await orders.drained(f"INSERT INTO $.joined {sql.format('STREAM')}", lookups=lookup)
+    assert set(re.findall(r"'(\d+)'", str(selects(database)[before:]))) == {"7", "8", "5000"}
+    found = await orders.rows("SELECT * FROM $.joined ORDER BY o")
+    assert found == await orders.rows(f"{sql.format('')} ORDER BY o") and found[0][1] in ("c7", "de  ")
+
+
+COMPUTING_VIEWS = {
+    "SELECT id, upper(name) AS name FROM $.customers": "whose column name is computed, upper(",
+    "SELECT CAST(id AS BIGINT) AS id, name FROM $.customers": "whose column id is computed, CAST(",
+    "SELECT id, name FROM $.customers WHERE id > 1": "as a query with Filter",
+    "SELECT id, max(name) AS name FROM $.customers GROUP BY id": "as a query with Aggregate",
+}
+
+
+async def test_a_view_that_computes_is_refused_as_a_lookup_with_its_column_or_clause(orders: Streams) -> None:
+    sql = "INSERT INTO $.joined SELECT /*+ MINI_BATCH(v) */ o, name FROM STREAM $.orders JOIN $.v ON customer = id"
+    for number, (text, says) in enumerate(COMPUTING_VIEWS.items()):
+        await orders.ok(f"CREATE OR REPLACE VIEW $.v AS {text}")
+        view = await orders.run(sql, f"computing_{number}")
+        message = view.error.message if view.error else ""
+        assert "the lookup of v cannot be" in message and says in message, view
 
 
 async def test_joins_that_cannot_be_looked_up_are_refused_with_the_name_of_the_table(orders: Streams) -> None:
