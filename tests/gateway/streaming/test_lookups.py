@@ -17,45 +17,7 @@ from tests.support.thorough import thorough_but
 
 from ..connectors import iceberg_catalog
 from ..streams import Streams
-
-CUSTOMERS = """
-CREATE TABLE customers (id int PRIMARY KEY, name text, "Since" timestamptz, country char(4), credit numeric(12,2));
-INSERT INTO customers SELECT n, 'c' || n, '2026-01-01 00:00:00+00'::timestamptz + n * interval '1 day', 'de', n / 4.0
-FROM generate_series(1, 1000) n;
-CREATE TYPE mood AS ENUM ('glad');
-CREATE TABLE keys (small smallint, whole int, large bigint, txt text, short varchar(5), exact numeric(12,2), day date,
-    local timestamp, moment timestamptz, number uuid, yes boolean, "Mixed Case" text, approximate float8, felt mood, "select" text);
-INSERT INTO keys VALUES
-    (1, 1, 1, 'a', 'a', 1.50, '2026-01-01', '2026-01-01 01:02:03.123456', '2026-01-01 01:02:03.123456+00',
-     '6f2c1a52-5b4e-4f3c-9d57-000000000001', true, 'A', 1, 'glad', 'one'),
-    (1, 1, 1, 'a', 'b', 1.50, '2026-01-01', NULL, '2026-01-01 00:00:00+00', NULL, false, 'a', 1, 'glad', 'again'),
-    (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'without a key');
-"""
-ROWS = """
-SELECT * FROM VALUES
-    (1, 1L, 'a', 1.5BD, DATE '2026-01-01', TIMESTAMP '2026-01-01 01:02:03.123456', '6f2c1a52-5b4e-4f3c-9d57-000000000001', true),
-    (2, 1L, 'A', 1.50BD, DATE '1900-01-01', TIMESTAMP '2026-01-01 00:00:00', 'no number', false),
-    (3, 5000000000L, '\\u0000', 9.99BD, DATE '2026-01-01', TIMESTAMP '1900-01-01 00:00:00', '6F2C1A52-5B4E-4F3C-9D57-000000000001', true),
-    (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
-    AS rows(row, l, s, n, d, t, u, b)
-"""
-# Conditions of a join of STREAM s with the table k; those in capitals keep the rows of s.
-CONDITIONS = {
-    "small": "s.l = k.small",
-    "WHOLE": "s.l = k.whole",
-    "large": "s.l = k.large AND k.short <> s.s",
-    "text": "s.s = k.txt",
-    "SHORT": "k.short = s.s",
-    "exact": "s.n = k.exact",
-    "day": "s.d = k.day",
-    "local": "s.t = k.local",
-    "MOMENT": "s.t = k.moment",
-    "NUMBER": "s.u = k.number",
-    "yes": "s.b = k.yes",
-    "quoted": "s.s = k.`Mixed Case`",
-    "TWO": "s.l = k.whole AND s.b = k.yes",
-    "computed": "s.l + 0 = k.whole AND upper(s.s) = k.`Mixed Case`",
-}
+from .lookup_tables import COMPUTING_VIEWS, CONDITIONS, CUSTOMERS, ROWS, VIEWS
 
 
 @pytest.fixture(scope="module")
@@ -208,8 +170,37 @@ REFUSED: dict[str, tuple[str, str]] = {
     "kind of join": ("MINI_BATCH(c)|LEFT SEMI JOIN $.customers AS c ON customer = c.id", "its join is LeftSemi"),
     "left join": ("MINI_BATCH(c)|LEFT JOIN $.customers AS c ON customer = c.id AND c.credit > o", "no equality of columns"),
     "query": ("MINI_BATCH(c)|JOIN (SELECT * FROM $.customers WHERE id > 1) AS c ON customer = c.id", "as a query with Filter"),
+    "computed column": (
+        "MINI_BATCH(c)|JOIN (SELECT id, credit * 2 AS credit FROM $.customers) AS c ON customer = c.id",
+        "whose column credit is computed",
+    ),
     "twice": ("MINI_BATCH(c), MINI_BATCH(customers)|JOIN $.customers AS c ON customer = c.id", "is the same table"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("of", VIEWS)
+async def test_a_view_that_names_columns_of_a_table_is_looked_up_by_its_keys(
+    orders: Streams, database: Postgres, of: str
+) -> None:
+    for view in VIEWS[of]:
+        await orders.ok(f"CREATE {view}")
+    await orders.ok("INSERT INTO $.orders VALUES (1, 7, NULL), (2, 5000, NULL), (3, 8, NULL)")
+    sql = "SELECT o, called FROM {} $.orders LEFT JOIN $.v ON customer = customer_id"
+    before = len(selects(database))
+    lookup = (Lookup(table="v"),)
+    await orders.drained(f"INSERT INTO $.joined {sql.format('STREAM')}", lookups=lookup)
+    assert set(re.findall(r"'(\d+)'", str(selects(database)[before:]))) == {"7", "8", "5000"}
+    found = await orders.rows("SELECT * FROM $.joined ORDER BY o")
+    assert found == await orders.rows(f"{sql.format('')} ORDER BY o") and found[0][1] in ("c7", "de  ")
+
+
+async def test_a_view_that_computes_is_refused_as_a_lookup_with_its_column_or_clause(orders: Streams) -> None:
+    sql = "INSERT INTO $.joined SELECT /*+ MINI_BATCH(v) */ o, name FROM STREAM $.orders JOIN $.v ON customer = id"
+    for number, (text, says) in enumerate(COMPUTING_VIEWS.items()):
+        await orders.ok(f"CREATE OR REPLACE VIEW $.v AS {text}")
+        view = await orders.run(sql, f"computing_{number}")
+        message = view.error.message if view.error else ""
+        assert "the lookup of v cannot be" in message and says in message, view
 
 
 async def test_joins_that_cannot_be_looked_up_are_refused_with_the_name_of_the_table(orders: Streams) -> None:

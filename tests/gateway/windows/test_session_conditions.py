@@ -213,3 +213,38 @@ def test_several_distinct_values_of_sessions_are_refused_with_a_remedy(bench: Be
     query = called("TABLE visits").replace("count(*) AS n", "count(DISTINCT g) AS n, count(DISTINCT id) AS m")
     with pytest.raises(PlacedError, match=r"DISTINCT.* size\(collect_set"):
         bench.plan(query)
+
+
+TWO = "count(DISTINCT g) AS n, count(DISTINCT id) AS m"
+# Aggregations by Spark's own sessions of several DISTINCTs, in the places of a batch.
+SEVERAL = {
+    "a query": "{two}",
+    "FILTER": "{filtered}",
+    "a subquery": "SELECT s FROM ({two}) WHERE n > 1",
+    "a WITH": "WITH w AS ({two}) SELECT l.s FROM w l JOIN w r ON l.s = r.s",
+    "EXISTS": "SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM ({filtered}) WHERE n > 1)",
+    "rows of a subquery": "SELECT count(DISTINCT g) AS a, count(DISTINCT n) AS b FROM (SELECT session_window AS w, g, count(*) AS n "
+    "FROM visits GROUP BY session_window(ts, '60 seconds'), g) GROUP BY w",
+}
+
+
+@pytest.mark.parametrize("place", SEVERAL)
+def test_several_distinct_values_of_spark_s_own_sessions_are_refused_with_a_remedy(bench: Bench, place: str) -> None:
+    two = plain("visits").replace("count(*) AS n", TWO)
+    filtered = plain("visits").replace("count(*) AS n", "count(DISTINCT g) FILTER (WHERE id > 1) AS n")
+    text = SEVERAL[place].format(two=two, filtered=filtered)
+    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.* DISTINCT.* session_window: .* size\(collect_set"):
+        bench.batch(text)
+
+
+def test_distinct_values_of_one_column_by_spark_s_own_sessions_are_those_of_whole_sessions(bench: Bench) -> None:
+    texts = {
+        each: plain("visits").replace("count(*) AS n", f"{each} AS n, count(*) AS m")
+        for each in ("count(DISTINCT id)", "size(collect_set(id))")
+    }
+    wanted = in_seconds(bench.batch(texts["size(collect_set(id))"]))
+    assert {row[:3] for row in wanted} == {row[:3] for row in sessions(bench)}
+    assert in_seconds(bench.batch(texts["count(DISTINCT id)"])) == wanted
+    apart = texts["count(DISTINCT id)"]
+    joined = f"SELECT a.s, a.e, a.k, a.n, b.m FROM ({apart}) a JOIN ({apart.replace('id', 'ts')}) b USING (s, e, k)"
+    assert in_seconds(bench.batch(joined)) == wanted

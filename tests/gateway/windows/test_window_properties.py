@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql.errors import PlacedError
 from tests.support.thorough import thorough_but
 
 from ..local_spark import local_spark
@@ -224,11 +225,18 @@ DAYS = (
     ("TUMBLE", DAY, DAY, HOUR // 2),
     ("CUMULATE", DAY, 6 * HOUR, 5 * HOUR // 2),
     ("HOP", 3 * DAY, 2 * DAY, 5 * HOUR // 2),
+    ("HOP", DAY, 6 * HOUR, 0),
+    ("HOP", 2 * DAY, HOUR, -8 * HOUR),
+    ("HOP", 3 * DAY, 36 * HOUR, 0),
+    ("HOP", DAY, 8 * HOUR, 5 * HOUR // 2),
 )
 
 
 # One of each function and one of a part of an hour, and the others.
-CALLS = {"some": (DAYS[1], DAYS[3], DAYS[6], DAYS[7]), "others": (DAYS[0], DAYS[2], *DAYS[4:6], *DAYS[8:])}
+CALLS = {
+    "some": (DAYS[1], DAYS[3], DAYS[6], DAYS[7], *DAYS[10:12]),
+    "others": (DAYS[0], DAYS[2], *DAYS[4:6], *DAYS[8:10], *DAYS[12:]),
+}
 
 
 @pytest.mark.parametrize(
@@ -251,6 +259,60 @@ def test_windows_of_days_begin_and_end_with_the_days_of_a_zone(
         check(f"{zone} {shown}", bench.batch(f"SELECT {BY_WINDOW}, ts FROM {shown}"), every)
         wanted = query.rows(in_batch(call, query, [Batch(tuple(rows), NEVER)]))
         check(f"{zone} {query.sql(shown)}", bench.batch(query.sql(shown)), wanted)
+
+
+@pytest.mark.parametrize("results", [("n", "sum_i"), ("listed",)], ids=["panes", "each window"])
+def test_hops_of_a_day_in_a_stream_begin_with_the_slides_of_the_days_of_a_zone(
+    driver: SparkDriver, folder: Path, results: tuple[str, ...]
+) -> None:
+    zone, query = "America/New_York", Query(("k",), ((0,),), f"{BY_WINDOW}, k", results)
+    call = Call("HOP", DAY, 6 * HOUR, 0, zone)
+    draw = random.Random(len(results))
+    middle = round(datetime.fromisoformat(CHANGES[zone][0]).replace(tzinfo=UTC).timestamp()) * SECOND
+    files = drawn_rows(draw, middle, 4 * DAY, (HOUR, 6 * HOUR, DAY), 4)
+    answers = (
+        lambda batches: query.rows(in_batch(call, query, batches)),
+        lambda batches: query.rows(in_stream(call, query, batches)),
+    )
+    drawn = Case(
+        Setting("TIMESTAMP", zone, False, False), files, HOUR, 2, lambda table: query.sql(call.sql(table)), *answers
+    )
+    drawn.run(driver, folder, f"hops_{results[0]}")
+
+
+# A day of 23 hours begins at 05:00 in UTC and ends at 04:00, one of 25 at 04:00 and ends at 05:00.
+HOPS_OF_DAYS = {
+    "2026-03-08 12:30": ["07 17:00 08 17:00", "07 23:00 08 23:00", "08 05:00 09 04:00", "08 11:00 09 10:00"],
+    "2026-11-02 04:30": ["01 04:00 02 05:00", "01 10:00 02 11:00", "01 16:00 02 17:00", "01 22:00 02 23:00", "02 04:00 03 05:00"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("time", HOPS_OF_DAYS)
+def test_hop_over_a_day_of_23_or_25_hours_goes_to_the_same_slide_of_the_next_day(
+    driver: SparkDriver, folder: Path, time: str
+) -> None:
+    at = round(datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp()) * SECOND
+    setting = Setting("TIMESTAMP", "America/New_York", False, False)
+    bench = Bench(driver, folder, f"hop_{time[:7].replace('-', '_')}", setting)
+    bench.write([[blank_row(0, at)]])
+    found = bench.batch(f"SELECT {BY_WINDOW} FROM {Call('HOP', DAY, 6 * HOUR).sql(bench.name)} ORDER BY window_start")
+    shown = [" ".join(f"{datetime.fromtimestamp(each // SECOND, UTC):%d %H:%M}" for each in row) for row in found]
+    assert shown == HOPS_OF_DAYS[time]
+
+
+def test_hop_whose_slide_does_not_divide_its_days_is_refused_outside_utc(driver: SparkDriver, folder: Path) -> None:
+    call = Call("HOP", DAY, 5 * HOUR)
+    for zone in ("America/New_York", "UTC"):
+        bench = Bench(driver, folder, f"uneven_{zone[:3].lower()}", Setting("TIMESTAMP", zone, False, False))
+        bench.write([[blank_row(0, START)]])
+        text = f"SELECT {BY_WINDOW} FROM {call.sql(bench.name)}"
+        if zone == "UTC":
+            check(zone, bench.batch(text), call.windows(START))
+            continue
+        with pytest.raises(
+            PlacedError, match=r"SLIDE, 5:00:00, does not divide SIZE, 1 day, .*America/New_York: give a"
+        ):
+            bench.batch(text)
 
 
 START = 20_000 * DAY

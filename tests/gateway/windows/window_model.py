@@ -49,6 +49,10 @@ class Call:
         match self.function:
             case "CUMULATE":
                 return min(end for _, end in self.windows(time))
+            case "HOP" if self._is_of_parts_of_days:
+                return min(
+                    each for block in self._blocks(time) for each in (*self._slides(block), block[1]) if each > time
+                )
             case "HOP":
                 length = math.gcd(self.size, self.step)
                 (pane,) = Call("TUMBLE", length, length, self.offset, self.zone if self._by_days else None).windows(
@@ -62,7 +66,37 @@ class Call:
     def _by_days(self) -> bool:
         return self.zone is not None and self.size % DAY == 0 and self.step % DAY == 0
 
+    @property
+    def _is_of_parts_of_days(self) -> bool:
+        return self.function == "HOP" and self.zone is not None and self.size % DAY == 0 and self.step % DAY != 0
+
+    def _blocks(self, time: int) -> Iterator[tuple[int, int, int]]:
+        """The days that slides are counted from the beginning of: each one's start, its end, and its start on the clock.
+
+        A slide that does not divide a day is counted from the beginning of as many days as it divides.
+        """
+        assert self.zone is not None
+        length = math.lcm(self.step, DAY)
+        last = time - (time - self.offset) % length
+        for cut in range(last - (self.size // length + 2) * length, last + 3 * length, length):
+            yield _instant(cut, self.zone), _instant(cut + length, self.zone), cut
+
+    def _slides(self, block: tuple[int, int, int]) -> range:
+        return range(block[0], block[1], self.step)
+
+    def _hops(self, time: int) -> Iterator[Window]:
+        """From each slide of a day to the same slide of the day that is SIZE later, or the end of that if it is shorter."""
+        assert self.zone is not None
+        for block in self._blocks(time):
+            last_day = block[2] + self.size
+            later, over = (_instant(each, self.zone) for each in (last_day, last_day + math.lcm(self.step, DAY)))
+            for slide, begin in enumerate(self._slides(block)):
+                yield begin, min(later + slide * self.step, over)
+
     def _near(self, time: int) -> Iterator[Window]:
+        if self._is_of_parts_of_days:
+            yield from self._hops(time)
+            return
         days_of_zone = self.zone is not None and self.size % DAY == 0
         whole = self.step % DAY == 0
         cut_by_zone = self.zone if days_of_zone and (whole or self.function == "CUMULATE") else None

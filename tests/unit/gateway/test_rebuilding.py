@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sparksql.gateway.streaming.checkpoints.batch_files import moved_state
-from sparksql.gateway.streaming.rebuilding.rebuild import Place
+from sparksql.gateway.streaming.rebuilding.rebuild import Place, with_settings
 from sparksql.gateway.streaming.state.description import Description, StreamSource, Watermark
 from sparksql.gateway.streaming.state.rebuilding import (
     NotRebuildable,
@@ -121,6 +121,13 @@ def test_a_batch_of_history_has_the_offsets_and_another_watermark() -> None:
     assert place.watermark == 480000
     assert (version, source) == ("v1", '{"logOffset":2}')
     assert json.loads(metadata) == {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}}
+
+
+def test_settings_of_a_state_replace_those_of_the_state_before_and_no_others() -> None:
+    before = 'v1\n{"batchWatermarkMs":7,"conf":{"store":"old","partitions":"2"}}\n{"logOffset":2}'
+    version, metadata, source = with_settings(before, {"store": "new"}).splitlines()
+    assert (version, source) == ("v1", '{"logOffset":2}')
+    assert json.loads(metadata) == {"batchWatermarkMs": 7, "conf": {"store": "new", "partitions": "2"}}
 
 
 # Four snapshots, each made of the one before it, of which the first one may have expired.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
-from sparksql.gateway.windowing.bounds import END, MICROS, START, Stages, layers
+from sparksql.gateway.windowing.bounds import END, MICROS, START, Stages, is_uneven_in_days, layers
 from sparksql.gateway.windowing.calls import DAY, WindowCall
 from sparksql.gateway.windowing.expressions import project
 from sparksql.gateway.windowing.marks import ROLES, Role, Windows, alias, delay_of, has_event_time, mark, metadata
@@ -77,10 +78,18 @@ def _time_column(session: JvmSession, call: WindowCall, columns: list[Any]) -> A
 
 
 def _zone(session: JvmSession, call: WindowCall, time: Any) -> str | None:
-    """The time zone whose days matter."""
+    """The time zone whose days matter. Raises PlacedError for windows that are not defined in it."""
     zone = str(session.sessionState().conf().sessionLocalTimeZone())
     is_zoned = str(time.dataType().catalogString()) == "timestamp" and call.size % DAY == 0
-    return zone if is_zoned and zone.upper() not in _UTC else None
+    if not is_zoned or zone.upper() in _UTC:
+        return None
+    if is_uneven_in_days(call):
+        raise call.refusal(
+            f"SLIDE, {timedelta(microseconds=call.step)}, does not divide SIZE, {timedelta(microseconds=call.size)}, whose days are "
+            f"those of the time zone {zone}: give a SLIDE that divides SIZE or is of whole days, set spark.sql.session.timeZone to "
+            f"UTC, or give CAST({call.time} AS TIMESTAMP_NTZ) a name in the table, TABLE(SELECT ...)"
+        )
+    return zone
 
 
 def _with_micros(driver: SparkDriver, table: LogicalPlan, columns: list[Any], time: Any) -> Any:

@@ -52,12 +52,17 @@ def curves(driver: SparkDriver, panes: Dataset, step: int, gap: int, keys: Seque
     return _with_state(driver, panes, name, processor, keys, rows)
 
 
+def settings_of_state(plan: LogicalPlan) -> dict[str, str]:
+    """Returns the settings that the state of an analysed plan cannot do without."""
+    return {STATE_STORE: ROCKS_DB} if any(simple_name(node) == OPERATOR for node in nodes(plan)) else {}
+
+
 def ready_state_store(session: JvmSession, plan: LogicalPlan) -> None:
     """Sees that the state of a statement's own session is kept in RocksDB if its plan needs that.
 
     Raises StatementError if the session has been given another store.
     """
-    if not any(simple_name(node) == OPERATOR for node in nodes(plan)):
+    if not settings_of_state(plan):
         return
     conf = session.sessionState().conf()
     if not conf.contains(STATE_STORE):

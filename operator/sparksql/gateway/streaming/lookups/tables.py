@@ -248,8 +248,8 @@ def _joined_table(
                 names += _names(node)
             case "View" | "ResolvedHint":
                 pass
-            case "Project" if (renamed := _renamed(elements(node.projectList()), output)) is not None:
-                output = renamed
+            case "Project":
+                output = _renamed(name, elements(node.projectList()), output)
             case other:
                 raise refused(
                     name,
@@ -258,18 +258,32 @@ def _joined_table(
     return JoinedTable(tuple(names), source, columns, output)
 
 
-def _renamed(projected: Sequence[Any], below: Mapping[int, Any]) -> dict[int, Any] | None:
-    """What a projection makes of the table's columns, None if it computes."""
+def _renamed(name: str, projected: Sequence[Any], below: Mapping[int, Any]) -> dict[int, Any]:
+    """What a projection makes of the table's columns. Raises StatementError if it computes.
+
+    A view of the catalog casts each column to the type that it had when the view was made.
+    """
     output: dict[int, Any] = {}
     for named in projected:
         value = named.child() if simple_name(named) == "Alias" else named
+        while simple_name(value) == "Cast" and value.dataType().sameType(value.child().dataType()):
+            value = value.child()
         number = column_id(value)
         if number is not None and number in below:
             value = below[number]
-        elif not (simple_name(value) == "StaticInvoke" and str(value.functionName()) == "readSidePadding"):
-            return None
+        elif not _is_padded(value):
+            raise refused(
+                name,
+                f"it is joined as a query whose column {named.name()} is computed, {str(value.sql())[:200]}: join the table itself, "
+                "or a view that only names its columns, and compute in the SELECT",
+            )
         output[int(named.exprId().id())] = value
     return output
+
+
+def _is_padded(value: Expression) -> bool:
+    """Whether this is what Spark makes of a CHAR that is read."""
+    return simple_name(value) == "StaticInvoke" and str(value.functionName()) == "readSidePadding"
 
 
 def _options(leaf: LogicalPlan) -> Any | None:

@@ -16,8 +16,9 @@ old state, has its rows written again as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sparksql.api.execution import OutputMode
 from sparksql.gateway.spark.filesystem import HadoopFiles
@@ -27,6 +28,7 @@ from sparksql.wire.control import StreamOptions
 
 _FOLDER = "_rebuilt"  # in the new checkpoint, until its state has its place
 _MARK = ".rebuilding"  # beside the new checkpoint, which each attempt begins anew
+_CONF = "conf"  # of a file of offsets: the settings that a query keeps (OffsetSeqMetadata of Spark 4.1)
 _WATERMARK, _NEXT_WATERMARK = "batchWatermarkMs", "nextBatchWatermarkMs"  # of a file of offsets, of one of commits
 
 
@@ -44,8 +46,17 @@ class Place:
 
     def with_watermark(self, millis: int) -> str:
         """Returns the file of offsets with another watermark."""
-        version, metadata, *sources = self.offsets.splitlines()
-        return "\n".join([version, json.dumps({**json.loads(metadata), _WATERMARK: millis}), *sources])
+        return _with_metadata(self.offsets, lambda metadata: {**metadata, _WATERMARK: millis})
+
+
+def _with_metadata(offsets: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+    version, metadata, *sources = offsets.splitlines()
+    return "\n".join([version, json.dumps(change(json.loads(metadata))), *sources])
+
+
+def with_settings(offsets: str, settings: Mapping[str, str]) -> str:
+    """Returns a file of offsets with other settings of its query; those that are not named stay."""
+    return _with_metadata(offsets, lambda metadata: {**metadata, _CONF: {**metadata[_CONF], **settings}})
 
 
 def writes_again(options: StreamOptions) -> bool:
@@ -89,15 +100,24 @@ class Rebuilder:
         self._savepoints.copy_on(location, options.checkpoint, is_copied=lambda path: not path.startswith("state/"))
 
     def rebuild(
-        self, location: str, options: StreamOptions, run: Callable[[str], None], *, is_over_by_itself: bool = False
+        self,
+        location: str,
+        options: StreamOptions,
+        run: Callable[[str], None],
+        settings: Mapping[str, str],
+        *,
+        is_over_by_itself: bool = False,
     ) -> None:
         """Makes all of the new checkpoint but its `metadata`. `run` runs the batch that is planned in a checkpoint.
 
-        Raises SavepointError, or what `run` raises.
+        A query keeps the settings that it has begun with; the new state is kept with `settings` in place of those of the old
+        one. Raises SavepointError, or what `run` raises.
         """
         place, checkpoint = self.place(location, options), options.checkpoint
+        place = replace(place, offsets=with_settings(place.offsets, settings))
         apart = f"{checkpoint}/{_FOLDER}"
         self.without_state(location, options)
+        self._set(checkpoint, place.batch, settings)
         self._savepoints.copy_on(location, apart, is_copied=lambda path: path.startswith("sources/"))
         if writes_again(options):
             self._files.write_text(f"{checkpoint}{_MARK}", "")
@@ -111,6 +131,14 @@ class Rebuilder:
         self._savepoints.move_state(f"{apart}/state", checkpoint, lambda path: moved_state(path, last, version))
         self._files.write_text(f"{checkpoint}/commits/{place.batch}", committed)  # with the watermark of all rows
         self._files.delete(apart)
+
+    def _set(self, checkpoint: str, batch: int, settings: Mapping[str, str]) -> None:
+        """Gives the batches that a query goes on from the settings: the last one, and one that was planned behind it."""
+        for number in (batch, batch + 1):
+            file = f"{checkpoint}/offsets/{number}"
+            text = self._files.read_text(file)
+            if text is not None and settings:
+                self._files.write_text(file, with_settings(text, settings))
 
     def _run(self, apart: str, batch: int, offsets: str, run: Callable[[str], None]) -> str:
         """Has Spark run one batch; returns its commit."""

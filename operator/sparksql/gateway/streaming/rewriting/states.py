@@ -43,6 +43,7 @@ from sparksql.gateway.streaming.state.rebuilding import (
     other_watermarks,
 )
 from sparksql.gateway.streaming.state.rewriting import NotRewritable, OperatorRewriting, Rewriting
+from sparksql.gateway.windowing.dynamic_stream import settings_of_state
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 
 _SCRATCH = "_rewritten"  # in the new checkpoint, until what is in it has its name
@@ -192,10 +193,11 @@ class States:
         """Makes the new checkpoint as its text needs it, but for `metadata`."""
         options, run, misfit = query.options, query.run, self._misfit(query, location)
         assert run is not None
+        settings = settings_of_state(query.analysed)
         match misfit:
             case None | Misfit(how=Rewriting()) if self._rebuilder.is_cut_off(options):
                 self._check_history(query, location)
-                self._rebuilder.rebuild(location, options, run)
+                self._rebuilder.rebuild(location, options, run, settings)
             case None:
                 self._savepoints.copy_on(location, options.checkpoint)
             case Misfit(how=Rewriting() as how, new=new):
@@ -203,7 +205,7 @@ class States:
             case Misfit(how=Rebuilding(histories=())):
                 self._rebuilder.without_state(location, options)
             case Misfit(how=Rebuilding(is_over_by_itself=itself)):
-                self._rebuilder.rebuild(location, options, run, is_over_by_itself=itself)
+                self._rebuilder.rebuild(location, options, run, settings, is_over_by_itself=itself)
             case Misfit():
                 raise IncompatibleStateError(misfit)
         if misfit is not None:

@@ -2,6 +2,8 @@ package dev.sparksql.windows;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.QueryContext;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -16,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SessionWindow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.optimizer.CollapseProject;
+import org.apache.spark.sql.catalyst.optimizer.RewriteDistinctAggregates;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -38,10 +41,17 @@ import scala.runtime.BoxedUnit;
  * aggregation tells of its sessions through a generator of one row. The optimiser moves nothing below a generator that reads
  * its columns; conditions on other keys still pass, and they may. Rows, columns and the state of a stream are the same.
  *
+ * <p>Several DISTINCT aggregates, or one with FILTER, Spark makes of two aggregations, the first of which has sessions of the rows
+ * of each value. It is refused.
+ *
  * <p>It changes plans between analysis and optimisation: those of batches, of each batch of a stream, and of Spark Connect.
  */
 public final class MergedSessions implements Function1<SparkSessionExtensions, BoxedUnit> {
   private static final String DONE = "sparksql.mergedSession";
+  private static final String REFUSED = "UNSUPPORTED_FEATURE"; // Spark's condition, whose SQLSTATE is 0A000
+  private static final String DISTINCT =
+      "several DISTINCT aggregates, or one with FILTER, in one aggregation by session_window: which session a row is in is not "
+          + "known of the rows of one value alone. Write size(collect_set(x)) for count(DISTINCT x), or approx_count_distinct(x)";
 
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -109,20 +119,56 @@ public final class MergedSessions implements Function1<SparkSessionExtensions, B
       return plan.transformUpWithSubqueries(new Change() {
         @Override
         LogicalPlan changed(LogicalPlan node) {
-          return node instanceof Aggregate aggregate && !told(aggregate).isEmpty() ? kept(aggregate) : null;
+          if (!(node instanceof Aggregate aggregate)) {
+            return null;
+          }
+          checkDistinct(aggregate);
+          return told(aggregate).isEmpty() ? null : kept(aggregate);
         }
       });
     }
   }
 
-  /** The results that are made of sessions alone: those of aggregates are moved nowhere. */
-  private static List<NamedExpression> told(Aggregate aggregate) {
+  /** Refuses sessions that Spark's own rule, which runs later, would make of those of each value. */
+  private static void checkDistinct(Aggregate aggregate) {
+    boolean isDistinct = CollectionConverters.asJava(aggregate.aggregateExpressions()).stream()
+        .anyMatch(result -> hasDistinct((Expression) result));
+    if (isDistinct && !sessions(aggregate).isEmpty() && RewriteDistinctAggregates.rewrite(aggregate) != aggregate) {
+      throw MergedSessions.<RuntimeException>unchecked(refused());
+    }
+  }
+
+  private static AnalysisException refused() {
+    var nothing = scala.collection.immutable.Map$.MODULE$.<String, String>empty();
+    return new AnalysisException(
+        "[" + REFUSED + "] " + DISTINCT, Option.empty(), Option.empty(), Option.empty(), Option.apply(REFUSED), nothing,
+        new QueryContext[0]);
+  }
+
+  /** Scala, which calls this, knows no checked exceptions. */
+  @SuppressWarnings("unchecked")
+  private static <E extends Exception> E unchecked(Exception failed) throws E {
+    throw (E) failed;
+  }
+
+  private static boolean hasDistinct(Expression expression) {
+    return expression instanceof AggregateExpression call && call.isDistinct()
+        || CollectionConverters.asJava(expression.children()).stream().anyMatch(MergedSessions::hasDistinct);
+  }
+
+  private static List<NamedExpression> sessions(Aggregate aggregate) {
     List<NamedExpression> sessions = new ArrayList<>();
     for (Expression key : CollectionConverters.asJava(aggregate.groupingExpressions())) {
       if (key instanceof NamedExpression named && named.metadata().contains(SessionWindow.marker())) {
         sessions.add(named);
       }
     }
+    return sessions;
+  }
+
+  /** The results that are made of sessions alone: those of aggregates are moved nowhere. */
+  private static List<NamedExpression> told(Aggregate aggregate) {
+    List<NamedExpression> sessions = sessions(aggregate);
     List<NamedExpression> told = new ArrayList<>();
     if (sessions.isEmpty()) {
       return told;
