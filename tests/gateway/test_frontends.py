@@ -85,7 +85,7 @@ async def test_a_frontend_of_a_package_serves_beside_the_gateways_own(own_gatewa
     [
         (
             "nowhere",
-            "no entry point nowhere in the group sparksql.frontends (it has: absent, broken, connect, control, lines, rest, thrift)",
+            "no entry point nowhere in the group sparksql.frontends (it has: absent, broken, connect, control, ending, lines, rest, thrift)",
         ),
         ("absent", "No module named 'a_module_that_is_not_there'"),
         ("broken", "RuntimeError: it has no licence"),
@@ -97,3 +97,23 @@ async def test_a_frontend_that_cannot_serve_is_told_by_its_name(own_gateway: Sta
     assert info.state is GatewayState.INIT_FAILED
     assert info.init_failure is not None
     assert (info.init_failure.frontend, told in info.init_failure.error.message) == (name, True), info.init_failure
+
+
+@pytest.mark.usefixtures("with_package")
+@pytest.mark.parametrize("what", ["context", "scheduler"])
+async def test_process_whose_spark_has_ended_within_a_living_jvm_ends_with_an_error(
+    own_gateway: Start, what: str
+) -> None:
+    options = on("ending")
+    gateway = own_gateway(endpoints=options)
+    async with connect(gateway) as client:
+        started = await client.until_started()
+        assert started.state is GatewayState.READY, started.init_failure
+        _, writer = await asyncio.open_connection(
+            "localhost", options["frontends"][0]["port"], ssl=gateway.client_tls()
+        )
+        writer.write(f"{what}\n".encode())
+        await writer.drain()
+        assert await asyncio.to_thread(gateway.wait, 90) == 1
+        writer.close()
+    assert "Spark's context has stopped" in gateway.log_tail()

@@ -3,7 +3,7 @@
 Order of the start: configuration (its secrets leave the disk), JVM (it loads while Python imports), Spark's context (executors
 begin to start), meanwhile HTTP (so that probes and the operator get answers), init, ready; it
 warms up beside that. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the rest is
-closed, and the process exits with 0. Any other end of the JVM is the end of the process, with 1.
+closed, and the process exits with 0. Any other end of the JVM, or of Spark's context in it, is the end of the process, with 1.
 """
 
 from __future__ import annotations
@@ -41,6 +41,13 @@ log = logging.getLogger("sparksql.gateway")
 _MALLOC_OPTIONS = ((-8, 2), (-3, 256 << 10), (-1, 1 << 20))
 MAX_FAILURE_CHARS = 1000
 _PR_SET_DUMPABLE = 4  # <sys/prctl.h>
+
+
+class ContextEndedError(Exception):
+    """Spark's context has stopped, or its scheduler's thread has ended, while the JVM lives."""
+
+    def __init__(self) -> None:
+        super().__init__("Spark's context has stopped; this process ends with it")
 
 
 def main() -> None:
@@ -123,11 +130,11 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
 
 async def _run(lifecycle: Lifecycle, start: asyncio.Task[None], stop: asyncio.Event, drain_seconds: float) -> int:
-    """Serves until the process is to stop, and drains. Returns the exit code: 1 if Spark did not start."""
+    """Serves until the process is to stop, and drains. Returns the exit code: 1 if Spark did not start, or has ended."""
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    if start.done() and start.exception() is not None:
-        log.error("Spark did not start: %s", start.exception())
+    if start.done() and (failed := start.exception()) is not None:
+        log.error("%s", failed if isinstance(failed, ContextEndedError) else f"Spark did not start: {failed}")
         return 1
     await stopped
     lifecycle.drain()
@@ -176,7 +183,16 @@ async def _start_spark(
     wanted = partial(spark.threads.guarded, executors_wanted, started.driver.context._jsc.sc())
     is_dynamic = started.driver.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true"
     counting = [_count_executors(lifecycle, wanted)] if is_dynamic else []
-    await asyncio.gather(spark.operations.watch(), service.clients.watch(), *counting)
+    ended = _until_context_ends(partial(spark.threads.guarded, lambda: started.driver.can_run_jobs))
+    await asyncio.gather(spark.operations.watch(), service.clients.watch(), ended, *counting)
+
+
+async def _until_context_ends(can_run_jobs: Callable[[], Awaitable[bool | None]]) -> None:
+    """Looks again and again whether Spark can run jobs. Raises ContextEndedError once it cannot."""
+    while True:
+        if await can_run_jobs() is False:
+            raise ContextEndedError
+        await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 async def _count_executors(lifecycle: Lifecycle, wanted: Callable[[], Awaitable[int | None]]) -> None:

@@ -72,3 +72,23 @@ class BrokenFrontend(LineFrontend):
 
     async def start(self, driver: SparkDriver) -> None:
         raise RuntimeError("it has no licence")
+
+
+class EndingFrontend(LineFrontend):
+    """Ends Spark's context, or the thread of its scheduler alone, when a client connects; the client's line has which."""
+
+    async def start(self, driver: SparkDriver) -> None:
+        self._driver = driver
+        await super().start(driver)
+
+    def add_routes(self, app: web.Application) -> None:
+        """Adds none."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        context = self._driver.context._jsc.sc()
+        match (await reader.readline()).decode().strip():
+            case "context":
+                await asyncio.to_thread(context.stop)
+            case "scheduler":
+                await asyncio.to_thread(context.dagScheduler().eventProcessLoop().stop)
+        writer.close()

@@ -144,6 +144,16 @@ class SparkDriver:
         self._base_variables = self._variables(self.base)
 
     @property
+    def can_run_jobs(self) -> bool:
+        """Returns whether Spark's context and the thread of its job scheduler are alive. Blocks.
+
+        An OutOfMemoryError or StackOverflowError in a thread of the scheduler stops the context, or ends the thread alone: then
+        each later job would fail, or wait without end.
+        """
+        context = self.context._jsc.sc()
+        return not context.isStopped() and bool(context.dagScheduler().eventProcessLoop().isActive())
+
+    @property
     def version(self) -> tuple[int, int]:
         """Returns the major and minor version of Spark."""
         major, minor, *_ = str(self.context.version).split(".")

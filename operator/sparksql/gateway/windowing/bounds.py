@@ -24,10 +24,8 @@ _CUT = "__window_cut"  # MICROS on the clock that windows are cut by
 _SHOWN, _SHOWN_START = "__window_shown", "__window_shown_start"
 _CUT_START, _CUT_END = "__window_cut_start", "__window_cut_end"
 _STEP_END = "__window_step_end"
-_BEGUN, _PASSED = (
-    "__window_begun",
-    "__window_passed",
-)  # the block of whole days that MICROS is in, and the slides since it began
+_BEGUN = "__window_begun"  # the block of whole days that MICROS is in
+_PASSED = "__window_passed"  # the slides since it began
 _BLOCK, _BLOCK_START, _BLOCK_END = "__window_block", "__window_block_start", "__window_block_end"
 _SLIDE, _LATER = "__window_slide", "__window_later"  # a slide of a block, and the block that is SIZE later
 _NAME = re.compile(r"__window_\w+")
