@@ -37,7 +37,7 @@ bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: 
 	@$(PYTHON) -m tests.bench.streaming --quick
 
 .PHONY: lint generate
-lint: venv ## Format, lint, types, layers, generated files, chart
+lint: venv ## Format, lint, types, layers, generated files, words, chart
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
@@ -46,6 +46,7 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) -m tests.promises --check
+	@$(PYTHON) -m tests.words --check
 	@$(PYTHON) -m tests.sqlsuite.page --check
 	@$(PYTHON) -m tests.conformance.suites.page --check
 	@$(PYTHON) charts/sync_crds.py --check
