@@ -43,6 +43,7 @@ lint: lint-style lint-types lint-words ## Format, lint, types, words, layers, ge
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) -m tests.promises --check
+	@$(PYTHON) -m tests.layers --check
 	@$(PYTHON) -m tests.sqlsuite.page --check
 	@$(PYTHON) -m tests.conformance.suites.page --check
 	@$(PYTHON) charts/sync_crds.py --check
@@ -62,6 +63,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) -m tests.promises
+	@$(PYTHON) -m tests.layers
 	@$(PYTHON) -m tests.sqlsuite.page
 	@$(PYTHON) -m tests.conformance.suites.page
 	@$(PYTHON) charts/sync_crds.py
