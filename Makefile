@@ -45,25 +45,34 @@ bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: 
 	@$(PYTHON) -m tests.bench.results.results 1000000 60
 	@$(PYTHON) -m tests.bench.streaming --quick
 
-.PHONY: lint generate
-lint: venv ## Format, lint, types, layers, generated files, chart
-	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/mypy
+.PHONY: lint lint-style lint-types lint-words generate
+lint: lint-style lint-types lint-words ## Format, lint, types, words, layers, generated files, chart
 	@$(VENV)/bin/lint-imports
 	@$(PYTHON) -m sparksql.api.crd --check
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) -m tests.promises --check
+	@$(PYTHON) -m tests.layers --check
 	@$(PYTHON) -m tests.sqlsuite.page --check
 	@$(PYTHON) -m tests.conformance.suites.page --check
 	@$(PYTHON) charts/sync_crds.py --check
+
+lint-style: venv
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+
+lint-types: venv
+	@$(VENV)/bin/mypy
+
+lint-words: venv
+	@$(PYTHON) -m tests.words --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md and docs/test-coverage.md from the tests
 	@$(PYTHON) -m sparksql.api.crd
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) -m tests.promises
+	@$(PYTHON) -m tests.layers
 	@$(PYTHON) -m tests.sqlsuite.page
 	@$(PYTHON) -m tests.conformance.suites.page
 	@$(PYTHON) charts/sync_crds.py

@@ -57,7 +57,7 @@ FULL_STATUS: dict[type[ApiObject], ApiModel] = {
         ),
         class_name="standard",
         front="spark-sql-front.spark-sql-system.svc",
-        endpoints=EndpointStatus(rest="https://a", connect="sc://a", thrift="jdbc:hive2://a", ui="http://a"),
+        endpoints=EndpointStatus(rest="https://a", connect="sc://a", thrift="jdbc:hive2://a"),
         statements=StatementCounts(running=1, queued=2),
         last_activity_time=_NOW,
         restarts=1,

@@ -129,9 +129,6 @@ class EndpointStatus(ApiModel):
     frontends: Annotated[tuple[FrontendAddress, ...], Field(max_length=8)] | None = Field(
         None, description="Where the class's own frontends listen."
     )
-    ui: Annotated[str, Field(max_length=1024)] | None = Field(
-        None, description="Not set: drivers run without Spark's UI. Kept for the URL of one."
-    )
 
 
 class StatementCounts(ApiModel):

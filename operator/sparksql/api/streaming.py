@@ -179,7 +179,11 @@ class StreamingStatus(ApiModel):
     watermark: Annotated[str, Field(max_length=64)] | None = Field(None, description="Event-time watermark.")
     last_progress_time: Timestamp | None = Field(None, description="When the query last made progress.")
     lag: Counter | None = Field(
-        None, description="What waits in the sources: records of Kafka, rows of Iceberg, files of other tables."
+        None,
+        description=(
+            "Input that is not read yet: offsets of Kafka, rows of Iceberg, files of Delta and of file sources, summed over the "
+            "sources. Absent if no source reports it."
+        ),
     )
     lag_trend: LagTrend | None = Field(None, description="Whether the lag grows, as far as it has been seen.")
     state_rows: Counter | None = Field(None, description="Rows in the query's state.")
