@@ -100,7 +100,7 @@ def never(ticks: Space) -> Space:
         ("INSERT INTO never SELECT id AS value FROM STREAM parquet.`{there}`", {}, "it streams tables and views, not paths"),
         ("INSERT OVERWRITE never SELECT value FROM STREAM ticks", {}, "INSERT OVERWRITE cannot read a STREAM"),
         ("INSERT INTO never SELECT value FROM STREAM ticks", {"trigger": {"mode": "RealTime"}}, "mode: RealTime needs spec.streaming.outputMode: Update"),
-        ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "knows no MERGE; make it USING iceberg or delta"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "does not support MERGE; create it USING iceberg or delta"),
     ],
 )  # fmt: skip
 def test_an_invalid_streaming_statement_says_why_and_writes_nothing(

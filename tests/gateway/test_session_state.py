@@ -109,7 +109,7 @@ async def test_a_state_that_does_not_come_back_whole_is_told(own_gateway: Start,
     ("sql", "told"),
     [
         ("DECLARE OR REPLACE VARIABLE drawn DOUBLE DEFAULT rand()", "are not what they were"),
-        (None, "the statements that were kept are not there"),
+        (None, "the stored statements do not exist"),
     ],
     ids=["another value", "nothing kept"],
 )

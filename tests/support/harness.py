@@ -214,7 +214,7 @@ class Space:
 
     def get(self, name: str) -> Object:
         found = self.cluster.get("SqlStatement", self.name, name)
-        assert found is not None, f"statement {name} is gone"
+        assert found is not None, f"statement {name} no longer exists"
         return found
 
     def get_session(self, name: str = "main") -> Object:

@@ -42,7 +42,7 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(ApiModel):
-    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="What the condition tells about.")
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="Type of the condition.")
     status: ConditionStatus = Field(description="Whether it holds: True, False or Unknown.")
     reason: str = Field("", max_length=1024, description="CamelCase constant for programs.")
     message: Annotated[str, *clipped(4096)] = Field("", description="Explanation for people.")

@@ -91,5 +91,5 @@ class Lookup(ApiModel):
         0,
         ge=0,
         le=MAX_LOOKUP_TTL_SECONDS,
-        description="How long each executor goes on using what it has read; 0 = within one read only.",
+        description="Time for which each executor reuses what it has read; 0 = within one read only.",
     )

@@ -117,7 +117,7 @@ def parse(conf: Mapping[str, str]) -> GatewaySettings:
         try:
             found[re.sub(r"[.-]", "_", key.removeprefix(PREFIX))] = parser(value.strip())
         except ValueError as problem:
-            raise InvalidSetting(f"{key}: {value!r} does not fit; it takes {problem}", key) from None
+            raise InvalidSetting(f"{key}: {value!r} is invalid; it must be {problem}", key) from None
     settings = GatewaySettings(**found)  # type: ignore[arg-type]
     if settings.worker_threads_min > settings.worker_threads_max or settings.worker_threads_max < 1:
         least, most = f"{PREFIX}worker.threads.min", f"{PREFIX}worker.threads.max"

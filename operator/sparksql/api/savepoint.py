@@ -72,7 +72,7 @@ class SqlSavepointSpec(ApiModel):
         ),
         cel(
             "!has(self.operator) || dyn(self.operator) == null || self.source == 'Query'",
-            "set operator with source Query only: it tells whose state the rows of sql are",
+            "set operator with source Query only: it names the operator that the rows of sql belong to",
             ".operator",
         ),
         cel(
@@ -138,8 +138,10 @@ class SqlSavepointStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
     )
-    phase: SavepointPhase | None = Field(None, description="Abandoned: its statement is gone before it was complete.")
-    trigger: SavepointTrigger | None = Field(None, description="Why it was taken.")
+    phase: SavepointPhase | None = Field(
+        None, description="Abandoned: its statement was deleted before it was complete."
+    )
+    trigger: SavepointTrigger | None = Field(None, description="Cause of the savepoint.")
     location: Uri | None = Field(None, description="Folder of the data; complete once it holds manifest.json.")
     batch_id: Counter | None = Field(None, description="Last batch that is part of it.")
     query_id: Annotated[str, Field(max_length=64)] | None = Field(None, description="Query whose state it is.")

@@ -254,10 +254,10 @@ class SqlSessionClassSpec(ApiModel):
         default_factory=dict, description="Spark configuration that wins over every layer, statements included."
     )
     limits: Limits = Field(Limits(), description="What a session or a statement may use at most.")
-    allow: Allow = Field(Allow(), description="What a session or a statement may ask for.")
+    allow: Allow = Field(Allow(), description="What a session or a statement may request.")
     service_account: ServiceAccount = Field(ServiceAccount(), description="Service account of the drivers.")
     pod_template: PodTemplates = Field(PodTemplates(), description="Pod templates; the platform's, never a tenant's.")
-    storage: Storage = Field(Storage(), description="Where tables, checkpoints, savepoints and results are kept.")
+    storage: Storage = Field(Storage(), description="Locations of tables, checkpoints, savepoints and results.")
     scheduling: Scheduling = Field(Scheduling(), description="Scheduler, queue and priority of all pods.")
     network_policy: NetworkPolicy = Field(NetworkPolicy(), description="Who may reach a session over the network.")
     frontends: tuple[Frontend, ...] = Field(
@@ -285,7 +285,7 @@ class WarmPoolMember(ApiModel):
 
 class WarmPoolStatus(ApiModel):
     ready: Count = Field(0, description="Drivers that a session can have at once.")
-    starting: Count = Field(0, description="Drivers on their way.")
+    starting: Count = Field(0, description="Drivers that are starting.")
     members: tuple[WarmPoolMember, ...] = Field(
         (),
         max_length=6400,

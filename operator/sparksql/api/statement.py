@@ -126,7 +126,7 @@ class StatementParameter(ApiModel):
 
     name: ParameterName = Field(description="Name without the colon.")
     value: str | None = Field(None, max_length=65_536, description="Value as text, cast to `type`.", repr=False)
-    value_from: ParameterSource | None = Field(None, description="Where the value is kept instead.")
+    value_from: ParameterSource | None = Field(None, description="Source of the value instead.")
     type: str = Field(
         _DEFAULT_TYPE, min_length=1, max_length=256, description="Spark SQL type, e.g. DATE or DECIMAL(10,2)."
     )
@@ -166,7 +166,7 @@ class ValidateAgainst(ApiModel):
 
 
 class ResultSpec(ApiModel):
-    max_rows: Count = Field(1000, description="Rows of the result that are kept; more set `truncated`.")
+    max_rows: Count = Field(1000, description="Rows of the result to store; `truncated` is set if there are more.")
     preview_rows: int = Field(20, ge=0, le=1000, description="Rows shown in status; the class may allow fewer.")
     retention_seconds: int = Field(
         3600, ge=0, le=INT32_MAX, description="How long the result can be fetched after the end."
@@ -231,7 +231,7 @@ class SqlStatementSpec(ApiModel):
     mode: StatementMode = Field(StatementMode.EXECUTE, description="What is done with the text.")
     validate_against: ValidateAgainst | None = Field(
         None,
-        description="With mode Validate: whether the text fits the state of a streaming statement. Starts and writes nothing; "
+        description="With mode Validate: whether the query is compatible with the state of a streaming statement. Starts and writes nothing; "
         "what does not fit are the rows of the result. Without a spec.streaming of its own the other one's is taken.",
     )
     parameters: tuple[StatementParameter, ...] = Field(
@@ -255,7 +255,7 @@ class SqlStatementSpec(ApiModel):
         le=1_000_000_000,
         description="Among statements that wait, the greatest goes first; among those that run, its share is larger.",
     )
-    result: ResultSpec = Field(ResultSpec(), description="How much of the result is kept, and for how long.")
+    result: ResultSpec = Field(ResultSpec(), description="How much of the result is stored, and for how long.")
     ttl_seconds_after_finished: int | None = Field(
         None,
         ge=0,
@@ -312,15 +312,15 @@ class StatementWrite(ApiModel):
 
 class StatementResult(ApiModel):
     columns: tuple[ResultColumn, ...] = Field((), max_length=10_000, description="Columns of the result.")
-    row_count: Counter = Field(0, description="Rows that are kept.")
-    truncated: bool = Field(False, description="The statement had more rows than are kept.")
+    row_count: Counter = Field(0, description="Rows that are stored.")
+    truncated: bool = Field(False, description="The statement had more rows than are stored.")
     preview: tuple[Row, ...] = Field(
         (), max_length=1000, description="First rows, each a list of rendered values; at most 8 KiB in all.", repr=False
     )
     preview_error: Annotated[str, *clipped(1024)] | None = Field(
-        None, description="Why there is no preview although rows are kept."
+        None, description="Why there is no preview although rows are stored."
     )
-    bytes: Counter = Field(0, description="Size of the rows that are kept.")
+    bytes: Counter = Field(0, description="Size of the stored rows.")
     rows_written: Counter | None = Field(
         None,
         description="Rows inserted, updated or deleted. For a script: by its last statement that writes. For a stream: since its "

@@ -104,8 +104,8 @@ class Retention(ApiModel):
 
 
 class Savepoints(ApiModel):
-    schedule: SavepointSchedule | None = Field(None, description="When savepoints are taken without being asked for.")
-    retention: Retention = Field(Retention(), description="Which periodic and upgrade savepoints are kept.")
+    schedule: SavepointSchedule | None = Field(None, description="Schedule of automatic savepoints.")
+    retention: Retention = Field(Retention(), description="Retention of periodic and upgrade savepoints.")
     on_delete: OnDelete = Field(OnDelete.RETAIN, description="What deleting the statement does to its savepoints.")
 
 
@@ -114,7 +114,9 @@ class StreamRestart(ApiModel):
         10, ge=0, le=10_000, description="Restarts in a row before the statement is parked with its checkpoint."
     )
     backoff_seconds: int = Field(10, ge=0, le=3600, description="Delay before the first restart; it doubles each time.")
-    reset_after_seconds: Seconds = Field(600, description="Time of healthy running after which the count starts anew.")
+    reset_after_seconds: Seconds = Field(
+        600, description="Time of healthy running after which the count starts from 0."
+    )
 
 
 class Streaming(ApiModel):
@@ -144,7 +146,7 @@ class Streaming(ApiModel):
     )
     restore_nonce: Nonce = Field("", description="Change it to go back to `startFrom`.")
     on_incompatible: OnIncompatible = Field(
-        OnIncompatible.PARK, description="What to do when the state does not fit a changed query."
+        OnIncompatible.PARK, description="What to do when the state is incompatible with a changed query."
     )
     savepoints: Savepoints = Field(Savepoints(), description="Periodic savepoints and their retention.")
     restart: StreamRestart = Field(
@@ -187,9 +189,9 @@ class StreamingStatus(ApiModel):
     )
     lag_trend: LagTrend | None = Field(None, description="Whether the lag grows, as far as it has been seen.")
     state_rows: Counter | None = Field(None, description="Rows in the query's state.")
-    state_bytes: Counter | None = Field(None, description="Memory that the query's state takes.")
+    state_bytes: Counter | None = Field(None, description="Memory of the query's state.")
     checkpoint_location: Location | None = Field(
-        None, description="Where offsets and state are kept; fixed when a run is first handed over."
+        None, description="Location of offsets and state; fixed when a run is first submitted."
     )
     settings_hash: Annotated[str, Field(max_length=128)] | None = Field(
         None,

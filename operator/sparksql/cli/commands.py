@@ -59,7 +59,7 @@ class Manifests:
         for document in parsed:
             is_ours = str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
             if not is_ours or document.get("kind") != STATEMENT_KIND:
-                raise CliError(f"run takes {STATEMENT_KIND} manifests only, not {document.get('kind')}", Exit.USAGE)
+                raise CliError(f"run accepts only {STATEMENT_KIND} manifests, not {document.get('kind')}", Exit.USAGE)
             check_size((document.get("spec") or {}).get("sql") or "", "spec.sql")
         return [json.dumps(document) for document in parsed]
 
@@ -141,7 +141,7 @@ async def _follow_or_cancel(
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     except asyncio.CancelledError:
-        state = "is requested and goes on" if requested.is_set() else "was not requested, statements may run on"
+        state = "is requested and continues" if requested.is_set() else "was not requested, statements may run on"
         console.note(f"Left before the end; the cancel {state}. To see the end: {_how_to_follow(kubectl, created)}")
         raise
     return ended
@@ -274,7 +274,7 @@ async def _driver_pod(kubectl: Kubectl, session: str, namespace: str | None, pod
     """Name of the session's driver pod; CliError if there is none or not the one asked for."""
     driver = Session.of(await kubectl.get(SESSIONS, session, namespace)).status.driver
     if not driver.pod_name or (pod_uid is not None and driver.pod_uid != pod_uid):
-        raise CliError(f"the driver of session {session} is gone, and its logs with it")
+        raise CliError(f"the driver of session {session} no longer exists, nor do its logs")
     return driver.pod_name
 
 

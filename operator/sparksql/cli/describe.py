@@ -64,7 +64,7 @@ def session_text(session: Session) -> str:
     told = _Told()
     rows = [
         ("Session", f"{session.namespace}/{session.name}"),
-        ("Class", status.class_name or session.spec.class_name or "(the default class, not taken yet)"),
+        ("Class", status.class_name or session.spec.class_name or "(the default class, not resolved yet)"),
         ("Phase", _phase(status.phase, session.reason)),
         ("Message", told.once(session.ready.message)),
         ("Driver", status.driver.pod_name),

@@ -67,8 +67,8 @@ async def _ready_port(child: Child, lines: AsyncIterator[str], pod: str) -> int:
                     return port
             await child.finish()
     except (KubectlError, TimeoutError) as error:
-        raise UnavailableError(f"no way to pod {pod}: {str(error) or 'timeout'}") from error
-    raise UnavailableError(f"no way to pod {pod}: kubectl port-forward ended")
+        raise UnavailableError(f"cannot connect to pod {pod}: {str(error) or 'timeout'}") from error
+    raise UnavailableError(f"cannot connect to pod {pod}: kubectl port-forward ended")
 
 
 @asynccontextmanager
@@ -83,14 +83,14 @@ async def _session_of(kubectl: Kubectl, statement: Statement) -> Session:
     """The session as it is now. UnavailableError unless the driver that ran the statement is still there."""
     if statement.is_dedicated:
         raise UnavailableError(
-            "its dedicated session is gone, and the preview is what is kept: name a session for all rows"
+            "its dedicated session has ended and only the preview is left: use a named session to keep all rows"
         )
     namespace = statement.namespace
     try:
         session = Session.of(await kubectl.get(SESSIONS, statement.session_name, namespace))
         driver = session.status.driver
         if not driver.pod_name or driver.pod_uid != statement.status.session.pod_uid:
-            raise UnavailableError("the driver that held the result is gone")
+            raise UnavailableError("the driver with the result no longer exists")
     except KubectlError as error:
         raise UnavailableError(str(error)) from error
     return session
@@ -150,7 +150,7 @@ async def ask(gateway: Gateway, path: str, body: str | None = None) -> bytes:
         ):
             answer = await response.read()
             if response.status == 404:
-                raise UnknownError("the gateway does not know it")
+                raise UnknownError("the gateway has no such statement")
             if response.status != 200:
                 raise UnavailableError(_refusal(response.status, answer))
             return answer
@@ -200,7 +200,7 @@ def _refusal(status: int, body: bytes) -> str:
         case 401 | 403:
             return "the gateway refused the session's token"
         case 404:
-            return "the gateway no longer knows this result"
+            return "the gateway no longer has this result"
         case 410:
             return "the result has expired"
         case _:

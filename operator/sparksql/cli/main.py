@@ -85,10 +85,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="name of the SqlStatement (default: run- and 8 random digits)")
     parser.add_argument("--timeout", type=_duration, metavar="DURATION",
                         help="end it as TimedOut after so long in the queue, or so long running: 90, 90s, 5m, 1h")  # fmt: skip
+    parser.add_argument("--max-rows", type=int, help="rows of the result to store (default: all; 1000 of a preview)")
     parser.add_argument(
-        "--max-rows", type=int, help="rows of the result that are kept (default: all; 1000 of a preview)"
+        "--keep", action="store_true", default=None, help="keep the SqlStatement (otherwise it is deleted after 1 h)"
     )
-    parser.add_argument("--keep", action="store_true", default=None, help="keep the SqlStatement (else gone after 1 h)")
     parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True,
                         help="follow to the end; --no-wait only prints the name")  # fmt: skip
     _add_output(parser)

@@ -107,7 +107,7 @@ def check_size(sql: str, place: str) -> None:
     """Raises CliError for a text that no SqlStatement holds; `place` says where it was given."""
     if len(sql) > MAX_SQL_LENGTH:
         raise CliError(
-            f"{place}: the SQL has {len(sql):,} characters, a SqlStatement takes {MAX_SQL_LENGTH:,}. Put it into a ConfigMap "
+            f"{place}: the SQL has {len(sql):,} characters, the limit of a SqlStatement is {MAX_SQL_LENGTH:,}. Put it into a ConfigMap "
             "(kubectl create configmap NAME --from-file=KEY=FILE, up to 1 MiB) and name that in spec.sqlFrom.configMapKeyRef "
             "of a manifest",
             Exit.USAGE,

@@ -37,7 +37,7 @@ def _of_document(document: yaml.MappingNode) -> Iterator[str]:
     found = {key.value: value for key, value in document.value}
     kind, version = found.get("kind"), found.get("apiVersion")
     if version is not None and version.value != API_VERSION:
-        yield _told(version, "apiVersion", f"{version.value}: this plugin knows {API_VERSION}")
+        yield _told(version, "apiVersion", f"{version.value}: this plugin supports {API_VERSION}")
     if kind is None:
         return
     if kind.value not in schemas:
@@ -73,7 +73,7 @@ def _of_scalar(node: yaml.ScalarNode, schema: Mapping[str, Any], path: str) -> I
     if "enum" in schema and node.value not in schema["enum"]:
         yield _told(node, path, f"{node.value}: {_meant(node.value, schema['enum'])}")
     elif wanted == "string" and given in ("integer", "number", "boolean"):
-        yield _told(node, path, f'it takes text: write "{node.value}", with the quotes')
+        yield _told(node, path, f'it must be a string: write "{node.value}", with the quotes')
     elif given is not None and wanted in _TYPES and wanted != given:
         yield _told(node, path, f"{node.value[:100]}: it takes {_TYPES[wanted]}")
 

@@ -54,7 +54,9 @@ class Resource(WireModel):
             return cls.model_validate(document)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, problem["loc"])) for problem in error.errors())
-            raise CliError(f"the cluster's {cls.__name__} is not of a version this plugin knows: {fields}") from None
+            raise CliError(
+                f"the cluster's {cls.__name__} has a version that this plugin does not support: {fields}"
+            ) from None
 
     @property
     def name(self) -> str:

@@ -68,9 +68,7 @@ class ResultPrinter:
                     writer.close()
                     self.console.write("\n")
                     if page.truncated:
-                        self.console.note(
-                            f"Result {number + 1} has more rows than the first {len(page.rows)}, which are kept"
-                        )
+                        self.console.note(f"Result {number + 1} has more rows; the first {len(page.rows)} are stored")
         except UnavailableError as error:
             return f"{render.earlier_note(count)}: {error}"
         return ""

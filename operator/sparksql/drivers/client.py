@@ -177,7 +177,7 @@ def _parsed(model: type[M], body: bytes) -> M:
         return model.model_validate_json(body)
     except ValidationError as error:
         fields = ", ".join(".".join(map(str, each["loc"])) or "body" for each in error.errors(include_input=False))
-        raise GatewayUnreachable(f"an answer that does not fit {model.__name__}: {fields}") from None
+        raise GatewayUnreachable(f"an answer that is not a {model.__name__}: {fields}") from None
 
 
 async def _check(response: aiohttp.ClientResponse) -> None:

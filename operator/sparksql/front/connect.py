@@ -188,7 +188,9 @@ class ConnectFront:
         """Finds out who asks and whether they may before anything is read."""
         passage = self._port.passage(context)
         if passage is None:
-            raise FrontError(Refusal.UNAVAILABLE, "the connection is being closed, or has not come by the front's port")
+            raise FrontError(
+                Refusal.UNAVAILABLE, "the connection is being closed, or did not arrive through the front's port"
+            )
         with passage.call(), passage.read() as reading:
             with passage.unknown():
                 caller = await self._caller(context)

@@ -60,7 +60,7 @@ class DriverHttp:
             allow_redirects=False,
         ) as answer:
             if answer.status == 401:
-                what = f"the driver of session {target.key} does not know the front: restart it (spec.restartNonce)"
+                what = f"the driver of session {target.key} has no key of the front: restart it (spec.restartNonce)"
                 raise FrontError(Refusal.NOT_SERVED, what)
             yield answer
 
@@ -74,7 +74,7 @@ class DriverHttp:
         """
         async with self.asked(request, user, target, body, promised) as answer:
             if answer.status == 503:  # the next driver is on its way
-                raise EOFError(f"the driver of session {target.key} takes nobody any more")
+                raise EOFError(f"the driver of session {target.key} is draining and accepts no clients")
             whole = bytearray()
             while piece := await answer.content.readany():
                 whole.extend(piece)

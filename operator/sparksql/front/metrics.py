@@ -29,7 +29,7 @@ class FrontMetrics:
         )
         self._opened = Histogram(
             "sparksql_front_open_seconds",
-            "From a client's wish for a session to a driver that serves it.",
+            "Time from a client's request for a session to a driver that serves it.",
             ["protocol"],
             buckets=_OPEN_SECONDS,
             registry=self.registry,

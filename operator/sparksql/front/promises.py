@@ -172,7 +172,7 @@ class Promises:
             await carry()
         except (FrontError, aiohttp.ClientError, OSError, TimeoutError, EOFError) as failed:
             fields = {"namespace": key.namespace, "name": key.name, "error": type(failed).__name__}
-            log.warning("a request that was taken ahead is not handed over", extra={"fields": fields})
+            log.warning("an early request was not handed over", extra={"fields": fields})
 
 
 def _fits(model: type[BaseModel], body: bytes) -> bool:

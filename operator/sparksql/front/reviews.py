@@ -84,7 +84,7 @@ class Reviews:
         found = await self._users.get(hashlib.sha256(token).digest(), lambda: self._review(token))
         if found is None:
             raise FrontError(
-                Refusal.UNAUTHENTICATED, "the cluster does not know this token, or it has expired: get a new one"
+                Refusal.UNAUTHENTICATED, "the cluster does not accept this token, or it has expired: get a new one"
             )
         return replace(found, token=token)  # what is remembered has none
 

@@ -326,7 +326,7 @@ class FrontSessions:
     def _target(self, entry: SessionEntry, protocol: ClientProtocol) -> Target | None:
         """The driver if it serves, None while it may come to. Raises FrontError where it never will by itself."""
         if entry.phase in (Phase.STOPPED, Phase.CLOSED, Phase.FAILED) or not entry.is_wanted:
-            raise FrontError(Refusal.NOT_SERVED, f"session {entry.key} serves nobody: {entry.state}")
+            raise FrontError(Refusal.NOT_SERVED, f"session {entry.key} serves no clients: {entry.state}")
         if entry.is_stalled:
             raise FrontError(Refusal.NOT_SERVED, f"session {entry.key} does not start: {entry.state}")
         if entry.phase is not Phase.READY or entry.reason == Reason.HIBERNATING:

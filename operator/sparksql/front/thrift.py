@@ -216,7 +216,7 @@ class ThriftFront:
                 raise FrontError(Refusal.UNAVAILABLE, f"{what}: restart it (spec.restartNonce)")
             answer = await driver.reader.readexactly(size)
         if is_not_ready(answer):
-            raise EOFError(f"the driver of session {target.key} takes nobody any more")
+            raise EOFError(f"the driver of session {target.key} is draining and accepts no clients")
         return replace(driver, answer=frame_head(size) + answer)
 
     async def _dial(self, target: Target, user: User) -> _Driver:

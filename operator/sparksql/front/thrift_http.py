@@ -60,7 +60,7 @@ class ThriftHttp:
         async def dial(target: Target) -> web.Response:
             answer = await self._drivers.opened(request, user, target, body)
             if answer.status == 200 and isinstance(answer.body, bytes) and is_not_ready(answer.body):
-                raise EOFError(f"the driver of session {target.key} takes nobody any more")
+                raise EOFError(f"the driver of session {target.key} is draining and accepts no clients")
             return answer
 
         with self._metrics.opening("thrift"):

@@ -171,7 +171,7 @@ def _await_config(path: Path, expected: str | None, clock: Callable[[], float], 
 def _read_token(path: Path) -> str:
     token = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
     if not token:
-        raise ConfigError(f"{path}: no token, and the gateway answers nobody without one")
+        raise ConfigError(f"{path}: no token; the gateway needs one")
     return token
 
 

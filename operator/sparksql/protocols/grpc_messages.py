@@ -16,7 +16,7 @@ class LateMessageError(Exception):
     """A message has not come in its time."""
 
     def __init__(self) -> None:
-        super().__init__(f"a message has not come within {READ_SECONDS:.0f} s: send it faster, or in smaller ones")
+        super().__init__(f"a message did not arrive within {READ_SECONDS:.0f} s: send it faster, or in smaller ones")
 
 
 class Messages:

@@ -104,7 +104,7 @@ def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder]) -> Mid
             except TimeoutError:
                 raise web.HTTPRequestTimeout(headers={"Connection": "close"}) from None
             except web.RequestPayloadError:
-                raise web.HTTPBadRequest(reason="The body is not what its headers say") from None
+                raise web.HTTPBadRequest(reason="The body does not match its headers") from None
             return await handler(request)
 
     return middleware

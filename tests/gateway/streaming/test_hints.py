@@ -130,10 +130,10 @@ def test_fields_of_the_statement_win_over_mini_batch_hints(
 
 REFUSED = {
     "MINI_BATCH": "says nothing",
-    "MINI_BATCH(10)": "does not know the argument 10",
-    "MINI_BATCH(lateness('1 second'))": "does not know the argument lateness",
+    "MINI_BATCH(10)": "has no argument 10",
+    "MINI_BATCH(lateness('1 second'))": "has no argument lateness",
     "MINI_BATCH(c), MINI_BATCH(c, rows(1))": "is given 2 times for c",
-    "MINI_BATCH(c, files(1))": "does not know the argument files",
+    "MINI_BATCH(c, files(1))": "has no argument files",
     "MINI_BATCH(c, ttl('500 milliseconds'))": "ttl is an interval",
     "MINI_BATCH(c, rows(1000001))": "rows is a whole number from 1 to 1000000",
     "MINI_BATCH(rows(1), rows(2))": "has rows twice",

@@ -73,7 +73,7 @@ async def test_a_topic_made_anew_is_not_taken_for_the_old_one(kafka: Kafka, read
     delete_topic(kafka.broker, kafka.topic)
     await write(kafka, range(100, 125))  # more than were read of the old one: Spark itself goes on at the eleventh
     for _ in range(2):
-        lost(await kafka.streams.run(COPY), kafka.topic, "deleted and made anew", "spec.runNonce", "failOnDataLoss")
+        lost(await kafka.streams.run(COPY), kafka.topic, "deleted and created again", "spec.runNonce", "failOnDataLoss")
     assert await ids(kafka) == [*range(10)]
     await kafka.streams.drained(COPY, "begun anew")
     assert await ids(kafka) == [*range(10), *range(100, 125)]
@@ -120,7 +120,7 @@ async def test_a_topic_made_anew_with_fewer_records_parks_the_stream(kafka: Kafk
     await stream_of(kafka, "subscribe", 10)
     delete_topic(kafka.broker, kafka.topic)
     await write(kafka, range(100, 104))
-    lost(await kafka.streams.run(COPY), kafka.topic, "deleted and made anew")
+    lost(await kafka.streams.run(COPY), kafka.topic, "deleted and created again")
 
 
 async def test_a_deleted_topic_that_is_not_made_anew_parks_the_stream(kafka: Kafka) -> None:
@@ -128,7 +128,7 @@ async def test_a_deleted_topic_that_is_not_made_anew_parks_the_stream(kafka: Kaf
     delete_topic(kafka.broker, kafka.topic)
     lost(await kafka.streams.run(COPY), kafka.topic, "not there any more", "failOnDataLoss")
     await write(kafka, range(100, 125))
-    lost(await kafka.streams.run(COPY), kafka.topic, "deleted and made anew")
+    lost(await kafka.streams.run(COPY), kafka.topic, "deleted and created again")
 
 
 FROM_FILES = "INSERT INTO $.dst SELECT id FROM STREAM $.files"

@@ -163,4 +163,6 @@ async def test_async_progress_is_refused_where_rows_would_be_twice_in_a_table(to
         insert = f"INSERT INTO $.{table} {given} SELECT CAST(value AS STRING) AS value FROM STREAM $.come"
         view = await topics.run(insert)
         assert view.state is OperationState.ERROR and view.error is not None, (table, view)
-        assert view.error.reason is ErrorReason.INVALID_SPEC and "USING kafka alone" in view.error.message, table
+        assert view.error.reason is ErrorReason.INVALID_SPEC and "requires a table USING kafka" in view.error.message, (
+            table
+        )

@@ -75,7 +75,7 @@ class Rebuilds(Rewrites):
 
 @contextmanager
 def away(file: Path) -> Iterator[None]:
-    """A file that is gone for the block."""
+    """A file that no longer exists for the block."""
     moved = file.rename(file.with_name("_away"))
     try:
         yield
@@ -152,7 +152,7 @@ async def test_a_history_with_a_hole_and_other_sources_are_refused(rebuilds: Reb
     file = Path(unquote(urlsplit(uri).path))
     with away(file):
         message, is_met = refusal(await rebuilds.looked_at("sums", SUMS))
-    assert not is_met and f"file {file.name} is gone" in message
+    assert not is_met and f"file {file.name} no longer exists" in message
     await rebuilds.streams.ok("CREATE TABLE $.other LIKE $.src")
     message, is_met = refusal(await rebuilds.looked_at("sums", SUMS.replace("STREAM $.src", "STREAM $.other")))
     assert not is_met and "its sources are other and were src" in message

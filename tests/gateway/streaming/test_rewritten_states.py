@@ -325,7 +325,7 @@ async def test_a_rewriting_is_told_beforehand_and_a_start_in_place_asks_for_anot
     ("name", "sql", "words"),
     [
         ("asked", OLD.replace("avg(v)", "avg(d)"), "one has become another"),
-        ("asked", OLD.replace("count(*)", "count(*) + max(v)"), "put it behind them"),
+        ("asked", OLD.replace("count(*)", "count(*) + max(v)"), "put it after them"),
         ("sessions", SESSIONS.replace("count(*)", "count(*), max(v)").replace("n)", "n, m)"), "session windows"),
         ("format_1", LESS, "version 1 of the form"),
     ],

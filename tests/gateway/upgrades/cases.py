@@ -243,7 +243,7 @@ CASES: tuple[Case, ...] = (
         "aggregation: aggregate added before others, in the order of the target's columns",
         "windows",
         windows(columns="a, n, m, b, until", values="count(*), sum(amount), CAST(max(price) AS STRING)"),
-        Parked("an aggregate is added before others, in the order of the target's columns: put it behind them"),
+        Parked("an aggregate is added before others, in the order of the target's columns: put it after them"),
     ),
     Case(
         "aggregation: aggregate removed",

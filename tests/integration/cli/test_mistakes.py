@@ -96,7 +96,7 @@ MISTAKES = {
         statement().replace("v1alpha1", "v1"),
         "sparksql.dev/v1",
         "",
-        "line 1: apiVersion: sparksql.dev/v1: this plugin knows sparksql.dev/v1alpha1",
+        "line 1: apiVersion: sparksql.dev/v1: this plugin supports sparksql.dev/v1alpha1",
     ),
     "misspelt kind": Mistake(
         statement().replace("SqlStatement", "SqlStatment"),

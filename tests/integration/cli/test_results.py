@@ -46,7 +46,7 @@ def test_run_of_a_script_prints_each_result_as_a_table(
     assert served.main("run", "-e", SCRIPT, "-s", "analytics") == 0
     shown = capsys.readouterr()
     assert shown.out == "n\n-\n0\n\nn\n-\n1\n\na\n-\n1\n"
-    assert "Result 2 has more rows than the first 1, which are kept" in shown.err
+    assert "Result 2 has more rows; the first 1 are stored" in shown.err
 
 
 def test_run_of_a_script_prints_the_last_result_alone_in_a_format_for_programs(
@@ -152,8 +152,8 @@ def _patch_secret(served: Served, data: dict[str, str | None]) -> None:
     ("spoil", "why"),
     [
         (_expired, "the result has expired"),
-        (_unknown, "the gateway no longer knows this result"),
-        (_other_driver, "the driver that held the result is gone"),
+        (_unknown, "the gateway no longer has this result"),
+        (_other_driver, "the driver with the result no longer exists"),
         (_no_secret, "NotFound"),
         (_wrong_token, "the gateway refused the session's token"),
         (_empty_secret, "the session's Secret has no token"),

@@ -173,7 +173,7 @@ async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(env: En
         await env.ended("later", "Error", "StateIncompatible")
         await validate(env, "wrong", f"{TEXT} BROKEN")
         wrong = await env.ended("wrong", "Error", "SqlError")
-    assert message_of(fits) == "the text fits the state of SqlStatement st"
+    assert message_of(fits) == "the query is compatible with the state of SqlStatement st"
     assert [column["name"] for column in fits["status"]["result"]["columns"]][:3] == ["change", "operator", "column"]
     assert unfit["status"]["result"]["preview"] == [
         ["KeyChanged", "operator 1", "k", "int", "string", "change it back"]

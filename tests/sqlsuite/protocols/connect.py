@@ -47,7 +47,7 @@ class ConnectStatements:
         self._session = session
 
     async def run(self, sql: str) -> Outcome:
-        """Runs a statement to its end. Raises Failed with UNAVAILABLE where the driver is gone."""
+        """Runs a statement to its end. Raises Failed with UNAVAILABLE where the driver no longer exists."""
         try:
             command = await self._session.sql(sql)
             read = await self._session.execute(root=command.relation)

@@ -54,7 +54,7 @@ class ControlStatements:
         self._client = client
 
     async def run(self, sql: str) -> Outcome:
-        """Runs a statement to its end. Raises aiohttp.ClientError where the driver is gone."""
+        """Runs a statement to its end. Raises aiohttp.ClientError where the driver no longer exists."""
         view = await self._client.run(sql, result=_ALL_ROWS)
         if view.error is not None:
             return Error(view.error.condition, view.error.sql_state, view.error.message, view.error.reason)

@@ -85,7 +85,7 @@ class RestStatements:
         self._session = session
 
     async def run(self, sql: str) -> Outcome:
-        """Runs a statement to its end. Raises aiohttp.ClientError where the driver is gone."""
+        """Runs a statement to its end. Raises aiohttp.ClientError where the driver no longer exists."""
         path = f"{self._session.path}/statements"
         submitted = await self._session.client.call("POST", path, {"statement": sql})
         if submitted.status != 200:

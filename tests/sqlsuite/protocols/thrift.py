@@ -69,7 +69,7 @@ class ThriftStatements:
         self._handle = m.TSessionHandle(_identifier(opened[3]))
 
     async def run(self, sql: str) -> Outcome:
-        """Runs a statement to its end. Raises OSError or EOFError where the driver is gone."""
+        """Runs a statement to its end. Raises OSError or EOFError where the driver no longer exists."""
         return await asyncio.to_thread(self._run, sql)
 
     def _run(self, sql: str) -> Outcome:

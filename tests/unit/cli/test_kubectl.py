@@ -86,7 +86,7 @@ async def test_port_forward_gives_the_port_and_leaves_no_child(tmp_path: Path) -
 
 async def test_a_refused_port_forward_says_why(tmp_path: Path) -> None:
     kubectl = program(tmp_path, "echo 'Error from server (Forbidden): pods is forbidden' >&2; exit 1")
-    with pytest.raises(UnavailableError, match=r"no way to pod driver-1: .*Forbidden"):
+    with pytest.raises(UnavailableError, match=r"cannot connect to pod driver-1: .*Forbidden"):
         async with port_forward(kubectl, "team-b", "driver-1"):
             pass
 

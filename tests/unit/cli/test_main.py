@@ -107,7 +107,7 @@ def test_mode_in_any_case_is_accepted(text: str) -> None:
         (["-f", "latin.sql"], "save it as UTF-8"),
         (["-f", "mark.sql"], "there is no SQL to run"),
         (["-f", "-", "--keep"], "keep: set this in the manifest instead"),
-        (["-f", "long.sql"], "-f long.sql: the SQL has 262,145 characters, a SqlStatement takes 262,144"),
+        (["-f", "long.sql"], "-f long.sql: the SQL has 262,145 characters, the limit of a SqlStatement is 262,144"),
         (["-f", "long.sql"], "spec.sqlFrom.configMapKeyRef"),
         (["-f", "a.yaml", "--session", "s", "--keep"], "session, keep: set this in the manifest instead"),
     ],

@@ -28,7 +28,7 @@ HEAD = "apiVersion: sparksql.dev/v1alpha1\nkind: SqlStatement\nmetadata: {name: 
         ),
         (
             HEAD + "  conf: {spark.sql.shuffle.partitions: 8}\n",
-            ['line 6: spec.conf.spark.sql.shuffle.partitions: it takes text: write "8", with the quotes'],
+            ['line 6: spec.conf.spark.sql.shuffle.partitions: it must be a string: write "8", with the quotes'],
         ),
         (
             HEAD + "  parameters:\n  - {name: a, valeu: b}\n",
@@ -37,7 +37,7 @@ HEAD = "apiVersion: sparksql.dev/v1alpha1\nkind: SqlStatement\nmetadata: {name: 
         (HEAD.replace("SqlStatement", "SqlStatment"), ["line 2: kind: SqlStatment: did you mean SqlStatement?"]),
         (
             HEAD.replace("v1alpha1", "v1"),
-            ["line 1: apiVersion: sparksql.dev/v1: this plugin knows sparksql.dev/v1alpha1"],
+            ["line 1: apiVersion: sparksql.dev/v1: this plugin supports sparksql.dev/v1alpha1"],
         ),
         (HEAD + "---\n" + HEAD + "  modus: x\n", ["line 12: spec.modus: there is no such field: did you mean mode?"]),
         (HEAD + "  conf: {a: b}\n  retry: {'on': [SessionLost]}\n  ttlSecondsAfterFinished: null\n", []),

@@ -101,7 +101,7 @@ def test_statement_deleted_before_its_end_has_the_exit_code_of_an_error(phase: s
 
 
 def test_an_object_of_an_unknown_shape_is_a_clear_error_that_repeats_no_values() -> None:
-    with pytest.raises(CliError, match=r"not of a version this plugin knows: spec\.sql") as caught:
+    with pytest.raises(CliError, match=r"has a version that this plugin does not support: spec\.sql") as caught:
         Statement.of({"metadata": {"name": "s", "namespace": "n"}, "spec": {"sql": {"secret": "x"}}})
     assert "secret" not in str(caught.value)
 

@@ -121,7 +121,11 @@ def _check_restarts(one: Pass) -> None:
     assert not (ends_by_failure and one.old.restarts and one.old.query_id), "its restarts have ended it"
     assert count in (0, earlier, earlier + 1) or count == 1
     ready = after.conditions[0]
-    if before.attempt != after.attempt and ready.reason == Reason.RESTARTING and "the next one" not in ready.message:
+    if (
+        before.attempt != after.attempt
+        and ready.reason == Reason.RESTARTING
+        and "in the next driver" not in ready.message
+    ):
         assert after.next_attempt_time == now + timedelta(seconds=exponential(count, BACKOFF, 600))
     if after.phase is Phase.PENDING and before.phase is Phase.INITIALIZED and before.next_attempt_time is not None:
         assert now >= before.next_attempt_time

@@ -315,7 +315,7 @@ def test_a_driver_that_never_gets_ready_is_given_up_and_its_last_loss_is_told() 
     assert "the last loss was DriverNotReady: the driver was not ready" in (over.status.message or "")
 
 
-@pytest.mark.parametrize(("gone", "what"), [(True, "gone"), (False, "exit code 137")])
+@pytest.mark.parametrize(("gone", "what"), [(True, "disappeared"), (False, "exit code 137")])
 def test_a_driver_lost_while_ready_is_replaced(gone: bool, what: str) -> None:
     obj = ready()
     decision = later(obj, 9, pod=None if gone else pod(obj, ended="exit code 137"))

@@ -44,9 +44,9 @@ def test_driver_that_was_seen_to_end_is_not_unconfirmed() -> None:
 
 def test_message_of_a_lost_driver_tells_whether_its_end_was_seen() -> None:
     gone = decide(session_snapshot(ready(), now=NOW + seconds(60)))
-    assert "its end was not seen" in (gone.status.message or "")
+    assert "without a termination status" in (gone.status.message or "")
     ended = decide(session_snapshot(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
-    assert ended.status.message == "the driver pod is gone"
+    assert ended.status.message == "the driver pod no longer exists"
 
 
 def test_a_pod_whose_node_is_lost_has_a_phase_but_no_end() -> None:
@@ -90,7 +90,7 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
     obj = ready()
     for _ in range(10):
         gone = decide(session_snapshot(obj, now=NOW + seconds(60), pod_end=PodEnd("EvictionByEvictionAPI")))
-        assert gone.status.message == "the driver pod is gone: EvictionByEvictionAPI"
+        assert gone.status.message == "the driver pod no longer exists: EvictionByEvictionAPI"
         assert (gone.status.phase, gone.status.restarts) == (SessionPhase.PENDING, 0)
         obj = ready(with_status(obj, gone), NOW + seconds(62))
     assert decide(session_snapshot(obj, now=NOW + seconds(63), pod_end=PodEnd())).status.restarts == 1

@@ -103,7 +103,7 @@ def test_a_pod_beyond_that_of_the_largest_heap_is_refused(conf: dict[str, str]) 
     assert isinstance(made, Violation), made
     assert made.reason is Reason.LIMIT_EXCEEDED
     pod = pod_mib(8 * GIB, conf)
-    for told in ("spec.conf", *conf, f"{pod}Mi", "9011Mi", "8Gi", f"ask for {pod - 9011}Mi less"):
+    for told in ("spec.conf", *conf, f"{pod}Mi", "9011Mi", "8Gi", f"request {pod - 9011}Mi less"):
         assert told in made.message, (told, made.message)
 
 

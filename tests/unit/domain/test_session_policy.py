@@ -223,7 +223,7 @@ WRONG = {MAX: "many"}
 @pytest.mark.parametrize(
     ("klass", "spec", "field", "fits"),
     [
-        ({}, WRONG, "spec.conf", "'many' does not fit; it takes a whole number"),
+        ({}, WRONG, "spec.conf", "'many' is invalid; it must be a whole number"),
         ({"defaults": {"conf": WRONG}}, {}, "spec.defaults.conf of class standard", "a whole number"),
         ({"enforcedConf": WRONG}, {MAX: "1"}, "spec.enforcedConf of class standard", "a whole number"),
         ({}, {"spark.sql.gateway.session.maximum": "1"}, "spec.conf", MAX),
@@ -276,7 +276,7 @@ def test_a_size_beyond_its_limit_is_refused_not_cut(field: str, spec: dict[str, 
     violation = refused(LIMITS, **spec)
     assert violation.reason is Reason.LIMIT_EXCEEDED
     assert violation.message.startswith(f"{field}: ")
-    assert f"ask for {limit} or less" in violation.message
+    assert f"reduce it to {limit} or less" in violation.message
     if field == "spec.executors.memory":
         assert_answered("more memory than the class allows", violation.message)
 
@@ -308,7 +308,7 @@ def test_cpu_limit_below_the_request_is_refused_with_both_values(part: str) -> N
     violation = refused(**{part: {"cpu": "2", "cpuLimit": "1500m"}})
     assert violation.reason is Reason.INVALID_SPEC
     assert violation.message == (
-        f"spec.{part}.cpuLimit: 1500m is less than spec.{part}.cpu (2); raise cpuLimit, or ask for less cpu"
+        f"spec.{part}.cpuLimit: 1500m is less than spec.{part}.cpu (2); raise cpuLimit, or reduce cpu"
     )
 
 

@@ -315,7 +315,7 @@ def test_statement_asked_to_end_takes_the_outcome_that_the_gateway_reports(
     assert told(decision) == wanted
 
 
-# --- the driver is gone: the outcome is unknown
+# --- the driver no longer exists: the outcome is unknown
 
 
 @PHASES
@@ -402,7 +402,7 @@ def test_driver_whose_pod_was_deleted_is_not_counted_by_its_statements(
     [
         ({}, "(attempt 2; 1 of 2 drivers lost, the last one ends it)"),
         ({"is_deleted": True}, "(attempt 2; the driver's pod was deleted, which is not counted)"),
-        ({"is_disrupted": True}, "(attempt 2; the cluster took the driver away, which is not counted)"),
+        ({"is_disrupted": True}, "(attempt 2; the cluster removed the driver, which does not count)"),
     ],
 )
 def test_read_that_runs_again_shows_how_many_drivers_it_may_still_lose(cause: dict[str, bool], part: str) -> None:

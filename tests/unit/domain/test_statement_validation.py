@@ -84,7 +84,10 @@ def test_a_driver_of_an_earlier_version_is_not_asked() -> None:
 
 def test_ended_validation_says_whether_the_text_fits_the_state() -> None:
     fits = decide(validation(handed_over("Running"), facts={"operation": view(OperationState.FINISHED)}))
-    assert (told(fits), message(fits)) == (("Finished", "Finished"), "the text fits the state of SqlStatement other")
+    assert (told(fits), message(fits)) == (
+        ("Finished", "Finished"),
+        "the query is compatible with the state of SqlStatement other",
+    )
     error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="key k was int, is string")
     unfit = decide(validation(handed_over("Running"), facts={"operation": view(OperationState.ERROR, error=error)}))
     assert (told(unfit), message(unfit)) == (("Error", "StateIncompatible"), error.message)

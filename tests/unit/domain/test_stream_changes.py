@@ -46,7 +46,7 @@ def test_changed_text_goes_on_with_the_same_checkpoint(word: Any) -> None:
     of = stream(running(streaming={"restarts": 3, "committedBatchId": 2, "queryId": "q"}), sql=OTHER)
     decision = decide(stream_snapshot(of, operation=word, inputs=Inputs(OTHER)))
     assert told(decision) == ("Initialized", "Upgrading")
-    assert message(decision) == "the text changed, it goes on from its checkpoint if the state fits"
+    assert message(decision) == "the query changed, it continues from its checkpoint if the state is compatible"
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.query_id, streaming.committed_batch_id) == (LOCATION, "q", 2)
     assert (streaming.upgrades, streaming.restarts, decision.status.attempt) == (0, 0, 2)
@@ -99,9 +99,9 @@ def test_first_text_that_does_not_fit_parks_as_well(start: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("spec", "wanted"),
     [
-        ({"sql": OTHER}, "the text changed, it goes on from its checkpoint if the state fits"),
-        ({"streaming": {"outputMode": "Update"}}, "the spec changed, it goes on from its checkpoint"),
-        ({"conf": {"a": "b"}}, "the spec changed, it goes on from its checkpoint"),
+        ({"sql": OTHER}, "the query changed, it continues from its checkpoint if the state is compatible"),
+        ({"streaming": {"outputMode": "Update"}}, "the spec changed, it continues from its checkpoint"),
+        ({"conf": {"a": "b"}}, "the spec changed, it continues from its checkpoint"),
     ],
 )
 def test_parked_stream_whose_spec_changes_goes_on_with_its_state(spec: dict[str, Any], wanted: str) -> None:
@@ -142,7 +142,7 @@ def test_start_fresh_begins_without_state_at_once() -> None:
     )
     decision = decide(stream_snapshot(of, operation=unfit()))
     assert told(decision) == ("Initialized", "StateIncompatible")
-    assert message(decision) == f"begins without state: {UNFIT.message}"
+    assert message(decision) == f"starts without state: {UNFIT.message}"
     assert decision.events and decision.events[0].type == "Warning"
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.restored_from, streaming.upgrades) == (None, None, 1)

@@ -184,8 +184,8 @@ WORDS_AT_THE_LIMIT = pytest.mark.parametrize(
     ("word", "reason", "cause"),
     [
         (telling(OperationState.ERROR, error=FAILURE), "SqlError", "it failed"),
-        (Unobserved.DRIVER_GONE, "SessionLost", "the driver is gone"),
-        (Unobserved.UNKNOWN, "SessionLost", "the driver does not know the statement any more"),
+        (Unobserved.DRIVER_GONE, "SessionLost", "the driver no longer exists"),
+        (Unobserved.UNKNOWN, "SessionLost", "the driver no longer has the statement"),
     ],
     ids=["failed", "gone", "forgotten"],
 )

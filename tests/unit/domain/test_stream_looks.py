@@ -97,7 +97,7 @@ def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error:
     assert shown(decision) == PARKED
     assert decision.commands == ()
     assert words in message(decision)
-    assert f"the query runs on with the text before it (sqlHash {sql_hash(SQL)[:12]})" in message(decision)
+    assert f"the query runs on with the previous query (sqlHash {sql_hash(SQL)[:12]})" in message(decision)
     assert decision.status.sql_hash == sql_hash(SQL)
     known = decision.status.error
     assert known is not None and (known.message, known.line) == (error.message, error.line)
@@ -130,7 +130,7 @@ def test_changed_settings_that_need_a_restart_are_validated_by_the_driver_first(
     assert isinstance(decide(changed(**spec)).commands[0], Ask)
     refused = decide(changed(refusing(), **spec))
     assert (told(refused), refused.commands) == (("Running", "StateIncompatible"), ())
-    assert "the query runs on as before" in message(refused)
+    assert "the query continues as before" in message(refused)
     assert isinstance(decide(changed(FITS, **spec)).commands[0], Cancel)
 
 

@@ -108,7 +108,7 @@ def test_invalid_schedule_is_reported_and_parks_a_stream_only_on_a_spec_change()
     )
     decision = decide(stream_snapshot(with_schedule, operation=telling()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
-    assert "takes no periodic savepoints: spec.streaming.savepoints.schedule.cron" in (
+    assert "periodic savepoints are suspended: spec.streaming.savepoints.schedule.cron" in (
         decision.status.streaming.message or ""
     )  # type: ignore[union-attr]
     changed = stream(running(), streaming={**wrong, "outputMode": "Update"})

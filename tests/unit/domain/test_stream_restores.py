@@ -190,7 +190,7 @@ def test_restored_query_is_a_new_one_for_each_checkpoint_and_the_same_for_each_a
 def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
     decision = decide(stream_snapshot(stream(running(), streaming=AGAIN), operation=telling(), start_from=fact()))
     assert told(decision) == ("Running", "Upgrading")
-    assert message(decision) == "stops first: restoreNonce changed, it begins again with the savepoint of startFrom"
+    assert message(decision) == "stops first: restoreNonce changed, it restarts from the savepoint of startFrom"
     assert canceled(decision).request.outcome is OperationState.CANCELED
 
 
@@ -337,4 +337,4 @@ def test_stream_runs_on_until_the_savepoint_to_restore_is_complete(phase: str | 
         assert streaming.message is None
         return
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
-    assert streaming.message is not None and streaming.message.startswith("runs on, restoreNonce is not taken in yet")
+    assert streaming.message is not None and streaming.message.startswith("continues; restoreNonce is not applied yet")

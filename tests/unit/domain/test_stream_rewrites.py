@@ -45,7 +45,7 @@ from tests.unit.domain.builders.streams import (
     unfit,
 )
 
-WORDS = "the state in the checkpoint is written anew for the SQL text: aggregate: column m was added (max(v))"
+WORDS = "the state in the checkpoint is migrated for the query: aggregate: column m was added (max(v))"
 REWRITABLE = UNFIT.model_copy(update={"message": WORDS, "rewritable": True})
 NEW = LOCATION.replace("/1", "/1-1")
 
@@ -70,9 +70,9 @@ def begun_again(s: Snapshot) -> tuple[Decision, Decision]:
 def test_a_stream_with_a_rewritable_state_begins_again_in_another_checkpoint(streaming: dict[str, Any]) -> None:
     first, second = begun_again(misfit(streaming=streaming))
     assert told(first) == ("Initialized", "Upgrading")
-    kept = f"see status; the checkpoint before is kept in {LOCATION}"
+    kept = f"see status; the previous checkpoint remains in {LOCATION}"
     assert first.events == (Event("Normal", first.events[0].reason, PublicText(kept)),)
-    assert message(first) == f"{WORDS}; the checkpoint before is kept in {LOCATION}"
+    assert message(first) == f"{WORDS}; the previous checkpoint remains in {LOCATION}"
     status = streaming_of(first)
     assert (status.checkpoint_location, status.rewritten_from, status.upgrades) == (None, LOCATION, 1)
     assert (status.query_id, status.committed_batch_id, first.status.attempt) == ("q", None, 2)
@@ -123,7 +123,7 @@ def test_a_validation_says_for_which_columns_the_state_would_be_rewritten(cells:
     ended = view(OperationState.FINISHED, result=ResultSummary(row_count=2, preview=preview))
     decision = decide(statement_snapshot(of, operation=ended, state=state))
     assert message(decision) == (
-        "the text fits the state of SqlStatement other once that is rewritten, which its start does: the result has what "
+        "the query is compatible with the state of SqlStatement other once that is rewritten, which its start does: the result has what "
         f"for{columns}"
     )
 
@@ -167,6 +167,6 @@ def test_a_validation_says_from_what_the_state_would_be_computed_anew() -> None:
     state = state_of(s)
     assert isinstance(state, StreamOptions) and state.rebuilds
     assert message(decide(s)) == (
-        "the text does not fit the state of SqlStatement other, which its start computes anew (upgradeMode Rebuild) from the "
-        "history of the sources: source src 31 files"
+        "the query is incompatible with the state of SqlStatement other; at its start the state is rebuilt from the history of the "
+        "sources (upgradeMode Rebuild): source src 31 files"
     )

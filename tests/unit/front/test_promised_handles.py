@@ -103,7 +103,7 @@ async def test_requests_of_a_user_whose_right_is_withdrawn_are_not_handed_over(
     while len(caplog.records) < 2:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    assert {record.message for record in caplog.records} == {"a request that was taken ahead is not handed over"}
+    assert {record.message for record in caplog.records} == {"an early request was not handed over"}
     assert front.driver.seen == []
 
 
@@ -177,9 +177,9 @@ async def test_an_opening_that_a_driver_must_judge_waits_for_it(front: Running) 
 async def test_a_session_that_does_not_start_says_so_to_who_waits(front: Running) -> None:
     path = f"/v3/sessions/{await opened(front)}"
     operation = (await front.ask("POST", f"{path}/statements", SELECT))[1]["operationHandle"]
-    front.sessions.starting = FrontError(Refusal.NOT_SERVED, "session a/b serves nobody: Failed (InitFailed)")
+    front.sessions.starting = FrontError(Refusal.NOT_SERVED, "session a/b serves no clients: Failed (InitFailed)")
     status, told = await front.ask("GET", f"{path}/operations/{operation}/status")
-    assert (status, told) == (409, {"errors": ["session a/b serves nobody: Failed (InitFailed)"]})
+    assert (status, told) == (409, {"errors": ["session a/b serves no clients: Failed (InitFailed)"]})
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ async def test_a_wait_ends_with_where_the_session_is(cluster: Cluster, sessions:
     [
         ({"phase": "Failed", "reason": "InitFailed"}, "Failed (InitFailed)"),
         ({"phase": "Closed"}, "Closed"),
-        ({"phase": "Ready", "desired": "Stopped"}, "serves nobody"),
+        ({"phase": "Ready", "desired": "Stopped"}, "serves no clients"),
         ({"phase": "Pending", "reason": "LimitExceeded", "stalled": True}, "LimitExceeded"),
         ({"endpoints": {"rest": "r"}}, "spec.endpoints.thrift"),
         ({"driver": {}}, "spec.restartNonce"),

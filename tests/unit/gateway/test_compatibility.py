@@ -165,7 +165,7 @@ def test_a_change_that_does_not_fit_the_stream_state_is_found_and_told(
     assert found == (expected,)
     text = message(found, old, new)
     assert text.startswith(
-        f"the SQL text does not fit the state in its checkpoint: {told}. To go on, change the text back"
+        f"the query is incompatible with the state in its checkpoint: {told}. To go on, change the query back"
     )
     assert "upgradeMode Stateless" in text
     assert "onIncompatible StartFresh" in text
@@ -214,7 +214,7 @@ def test_an_opaque_function_goes_on_with_the_same_sql_only() -> None:
     assert not differences(whole("o"), whole("o"))
     found = differences(whole("o"), whole("o", text_hash="other"))
     assert [each.change for each in found] == [DifferenceKind.NOT_COMPARABLE]
-    assert "com.example.Function, which cannot be told from another" in message(found, OLD, OLD)
+    assert "com.example.Function, which cannot be distinguished from another" in message(found, OLD, OLD)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_statement_overtaken_while_it_waits_for_the_fence_does_not_start(files
         files.texts[PLACE] = WriterRecord("boot-3", "op-3").to_json()
 
     clock.then = third
-    with pytest.raises(StatementError, match="taken over"):
+    with pytest.raises(StatementError, match="owns the checkpoint"):
         taken(files, clock, "boot-2", "op-2", "boot-1")
 
 
@@ -210,7 +210,7 @@ def test_a_mark_that_is_not_ours_any_more_stops_the_query(files: FakeFiles, cloc
     files.texts.clear()
     if found is not None:
         files.texts[PLACE] = found
-    with pytest.raises(StatementError, match="taken over"):
+    with pytest.raises(StatementError, match="owns the checkpoint"):
         lease.verify()
     lease.release()
     assert files.texts.get(PLACE) == found

@@ -39,7 +39,7 @@ def test_offsets_of_kafka_are_counted_from_where_the_query_began() -> None:
     whole = {"t": {"0": 5, "1": 0}}
     assert kafka_history("src", BEGUN, READ, whole, frozenset()) == SourceHistory("src", "8 offsets")
     unknown = kafka_history("src", BEGUN, READ, whole, None)
-    assert isinstance(unknown, SourceHistory) and unknown.amount.startswith("8 offsets (whether they are compacted")
+    assert isinstance(unknown, SourceHistory) and unknown.amount.startswith("8 offsets (the topic configuration")
     nothing_read = {"t": {"0": 5}}
     assert kafka_history("src", BEGUN, nothing_read, {}, frozenset()) == SourceHistory("src", "0 offsets")
 
@@ -68,7 +68,7 @@ def test_files_that_a_stream_has_read_are_told_by_its_logs_and_their_loss_is_ref
     assert read == ["a/1", "a/2", "a/3"]
     assert files_history("src", read, {*read, "a/4"}) == SourceHistory("src", "3 files")
     lost = files_history("src", read, {"a/3"})
-    assert isinstance(lost, NotRebuildable) and "file 1 is gone; file 2 is gone" in lost.reason
+    assert isinstance(lost, NotRebuildable) and "file 1 no longer exists; file 2 no longer exists" in lost.reason
 
 
 def test_a_state_is_not_computed_anew_from_other_sources() -> None:

@@ -28,7 +28,7 @@ def test_a_manifest_without_a_hash_of_the_text_is_read() -> None:
 
 
 def test_a_savepoint_manifest_of_another_version_is_refused_naming_it() -> None:
-    with pytest.raises(InvalidLocationError, match="version 2, this driver knows 1"):
+    with pytest.raises(InvalidLocationError, match="version 2, this driver supports 1"):
         Manifest.from_json(replace(MANIFEST, version=2).to_json())
 
 

@@ -78,7 +78,7 @@ def test_a_greatest_struct_is_a_value_and_not_what_is_kept() -> None:
         ((*KEPT, Given("more")), "the query has column more, which the state has not"),
         ((Given("operator"), Given("key"), Given("value")), "the rows have the form of all operators, JSON"),
         ((*KEPT, Given("N")), "the query has column n twice"),
-        ((*KEPT[:3], Given("mean"), *KEPT[4:]), "column mean must be a STRUCT of sum, count: its value alone does not tell"),
+        ((*KEPT[:3], Given("mean"), *KEPT[4:]), "column mean must be a STRUCT of sum, count: the state stores more than the value"),
         ((KEPT[0], Given("last"), *KEPT[2:]), "column last must be a STRUCT of value, ordering"),
         ((*KEPT[:3], Given("mean", ("sum",)), *KEPT[4:]), "a STRUCT of sum, count, and it is one of sum"),
         ((*KEPT[:3], Given("mean", ("sum", "sum")), *KEPT[4:]), "a STRUCT of sum, count, and it is one of sum, sum"),

@@ -37,8 +37,8 @@ def found(log: int | str | None, *, ours: bool = True, data: bool = False, commi
         (found(2, committed=2, planned=3, data=True), None),
         (found(4, committed=2, planned=3, data=True), "batch 4 already"),
         (found(1, committed=2, planned=3, data=True), "it is another one"),
-        (found(None, committed=0, planned=0), "made anew"),
-        (found("empty", committed=0, planned=0), "made anew"),
+        (found(None, committed=0, planned=0), "created again"),
+        (found("empty", committed=0, planned=0), "created again"),
     ],
 )
 def test_a_stream_is_refused_a_file_target_where_rows_would_be_lost_or_hidden(there: Found, says: str | None) -> None:

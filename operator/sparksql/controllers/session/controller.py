@@ -113,7 +113,7 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
             self._context.drivers.update_info(pod_uid, await client.drain())
         except GatewayError as error:
             extra = log_extra(_key(session), error=type(error).__name__)
-            logger.warning("driver was not told to drain", extra=extra)
+            logger.warning("request to drain the driver failed", extra=extra)
 
 
 def _key(session: SqlSession) -> Key:

@@ -39,7 +39,7 @@ class KeptStates:
         name = state_secret_name(metadata.name, metadata.uid)
         if await self._is_foreign(metadata.namespace, name, metadata.uid):
             logger.warning(
-                "a Secret of somebody else has the name of a session's state",
+                "a Secret of another owner has the name of the session's state",
                 extra=log_extra(Key(SESSION, metadata.namespace, metadata.name)),
             )
             return  # left alone: the next driver finds nothing of this one, and the session says that its state is lost

@@ -115,5 +115,5 @@ class PoolDrivers:
 
     async def _remove(self, built: EffectiveSession, pod: Object, why: str) -> None:
         fields = log_extra(Key(SESSION, built.namespace, built.name), error=why)
-        logger.warning("a driver of the warm pool does not fit and is removed", extra=fields)
+        logger.warning("a driver of the warm pool has another configuration and is removed", extra=fields)
         await self._context.client.delete(PODS, built.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"])

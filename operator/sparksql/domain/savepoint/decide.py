@@ -73,7 +73,10 @@ def _pending(s: Snapshot) -> Decision:
     gone = _gone(s)
     if s.statement is None or gone is not None:
         return end(
-            s, Phase.ABANDONED, Reason.ABANDONED, gone or compose("statement {name} is gone", name=Name((name,)))
+            s,
+            Phase.ABANDONED,
+            Reason.ABANDONED,
+            gone or compose("statement {name} no longer exists", name=Name((name,))),
         )
     if not is_stream(s.statement.spec):
         message = compose(
@@ -114,7 +117,7 @@ def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
         return wait(s, Reason.SESSION_NOT_READY, f"waits for a driver of the session of statement {name}")
     if s.savepoint.spec.source is SavepointSource.QUERY and not s.driver.makes_states:
         message = (
-            "spec.source: the session's driver is of an earlier version, which does not know Query; restart the session "
+            "spec.source: the session's driver is of an earlier version without source Query; restart the session "
             "(spec.restartNonce), then create the SqlSavepoint again"
         )
         return end(s, Phase.FAILED, Reason.NOT_IMPLEMENTED, message)
@@ -156,7 +159,7 @@ def _gone(s: Snapshot) -> Message | None:
     if s.statement.metadata.is_deleting:
         return compose("statement {name} is being deleted before the savepoint was complete", name=name)
     if s.attempt is not None and s.attempt.statement_uid != s.statement.metadata.uid:
-        return compose("statement {name} was deleted and created anew before the savepoint was complete", name=name)
+        return compose("statement {name} was deleted and created again before the savepoint was complete", name=name)
     return None
 
 
@@ -212,13 +215,13 @@ def _has_timed_out(s: Snapshot) -> bool:
 
 
 def _timeout(s: Snapshot) -> Message:
-    return compose("took longer than spec.timeoutSeconds ({limit})", limit=s.savepoint.spec.timeout_seconds)
+    return compose("exceeded spec.timeoutSeconds ({limit})", limit=s.savepoint.spec.timeout_seconds)
 
 
 def _under_way(s: Snapshot) -> Decision:
     attempt, status = s.attempt, s.savepoint.status
     if attempt is None or status.location is None:  # they are written with the phase: nobody can have been asked
-        return _over(s, "nobody was asked")
+        return _over(s, "no driver was requested to take it")
     again = request(s, attempt.driver, status.location)
     begun = status.start_time or s.now
     left = s.savepoint.spec.timeout_seconds - (s.now - begun).total_seconds()

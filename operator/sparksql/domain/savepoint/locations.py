@@ -33,7 +33,7 @@ def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violatio
     location = f"{storage.savepoint_root.rstrip('/')}/{_folder(savepoint)}"
     if len(location) > MAX_LOCATION_LENGTH:
         message = (
-            f"{field} is {len(storage.savepoint_root)} characters long: with a shorter one the location would fit into "
+            f"{field} is {len(storage.savepoint_root)} characters long: with a shorter one the location would have at most "
             f"{MAX_LOCATION_LENGTH} characters"
         )
         return Violation(Reason.INVALID_SPEC, message)

@@ -21,7 +21,7 @@ KEPT_FAILURES = 3  # of the resource contract: enough to see what went wrong
 class RetentionReason(StrEnum):
     """Tells why a savepoint stays, or goes."""
 
-    UNFINISHED = "it is being taken"
+    UNFINISHED = "it is in progress"
     MANUAL = "it was asked for"
     EXISTING = "it was adopted"
     PINNED = "it is pinned"

@@ -203,11 +203,11 @@ def _ending(s: Snapshot, reason: Reason, pod: PodFacts, left: float) -> Decision
     if reason is not Reason.HIBERNATING or pod.deleting or pod.ended is not None or left <= 0:
         return wait(s, Phase.DRAINING, reason, message, Command.DELETE_DRIVER, wake=1.0)
     if gateway is None or gateway.state is not GatewayState.DRAINING:
-        told = "waits for the driver to take nothing new, and to say what it holds"
+        told = "waits for the driver to accept no new work and to report what it has"
         return wait(s, Phase.DRAINING, reason, told, Command.DRAIN_DRIVER, wake=1.0)
     still = ARRIVAL_SECONDS - phase_age(s)
     if still > 0 or gateway.pending + gateway.running > gateway.streams:
-        return wait(s, Phase.DRAINING, reason, "waits for statements that were on their way", wake=max(0.1, still))
+        return wait(s, Phase.DRAINING, reason, "waits for statements that were being submitted", wake=max(0.1, still))
     kept = kept_state(s)
     commands = (Command.DELETE_DRIVER,) if kept is None else (Command.KEEP_STATE, Command.DELETE_DRIVER)
     return wait(s, Phase.DRAINING, reason, message, *commands, wake=1.0, kept_state=kept)
@@ -306,7 +306,7 @@ def _deleting(s: Snapshot) -> Decision:
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
         event = Event.of(
-            "Warning", Reason.FINALIZER_DEADLINE, compose("let go before the driver pod was confirmed gone")
+            "Warning", Reason.FINALIZER_DEADLINE, compose("finalizer removed before the driver pod's end was confirmed")
         )
         return Decision(s.session.status, (Command.DELETE_DRIVER,), finalizer=False, events=(event,))
     status = with_phase(s.session, s.now, Phase.DRAINING, Reason.DELETING, "is being deleted")

@@ -34,7 +34,7 @@ class InvalidSize(ValueError):
     """Refuses a value that Spark would not take, or that nobody means; `key` is the one to mend, the message says what fits."""
 
     def __init__(self, key: str, value: str, fits: str) -> None:
-        super().__init__(f"{value[:200]!r} does not fit; it takes {fits}")
+        super().__init__(f"{value[:200]!r} is invalid; it must be {fits}")
         self.key = key
 
 

@@ -280,7 +280,7 @@ def _small_cpu_limit(settings: SessionSettings) -> Violation | None:
             continue
         if cpu_millis(size.cpu_limit) < cpu_millis(size.cpu):
             wrong = f"{field}.cpuLimit: {size.cpu_limit} is less than {field}.cpu ({size.cpu})"
-            return Violation(Reason.INVALID_SPEC, f"{wrong}; raise cpuLimit, or ask for less cpu")
+            return Violation(Reason.INVALID_SPEC, f"{wrong}; raise cpuLimit, or reduce cpu")
     return None
 
 
@@ -330,12 +330,12 @@ def _pod_beyond_limits(
     return Violation(
         Reason.LIMIT_EXCEEDED,
         f"spec.conf: with {named} the pod of an executor asks for {asked}Mi, of which {heap}Mi are spec.executors.memory; class "
-        f"{session_class.metadata.name} allows {most}Mi, the pod of an executor with a heap of {limit}; ask for {asked - most}Mi less",
+        f"{session_class.metadata.name} allows {most}Mi, the pod of an executor with a heap of {limit}; request {asked - most}Mi less",
     )
 
 
 def _too_much(field: str, value: str, limit: str, session_class: SqlSessionClass) -> Violation:
     return Violation(
         Reason.LIMIT_EXCEEDED,
-        f"{field}: {value} is more than class {session_class.metadata.name} allows ({limit}); ask for {limit} or less",
+        f"{field}: {value} is more than class {session_class.metadata.name} allows ({limit}); reduce it to {limit} or less",
     )

@@ -326,7 +326,9 @@ def _pool_conditions(s: Snapshot) -> tuple[Condition, ...]:
     """Says so while the class has a warm pool for the session's namespace and none of its drivers can be the session's."""
     if not s.pool_misfits:
         return ()
-    message = f"the session starts cold, no driver of the class's warm pool fits: {'; '.join(s.pool_misfits)}"
+    message = (
+        f"the session starts its own driver, no driver of the class's warm pool matches: {'; '.join(s.pool_misfits)}"
+    )
     return (
         Condition(
             type=ConditionType.WARM_POOL,
@@ -369,10 +371,10 @@ def _queue_of(s: Snapshot, pod: PodFacts) -> str | None:
     if pod.gates:
         words = f": {pod.queue_words}" if pod.queue_words is not None else ""
         held = f"a queue system holds pod {pod.name} back (scheduling gates: {', '.join(pod.gates)}){words}"
-        return f"{held}; there is no deadline, the queue decides: see its own objects, or ask for less"
+        return f"{held}; there is no deadline, the queue decides: see the queue's objects, or reduce the request"
     if pod.has_node or not _has_queue(s, pod):
         return None
-    return f"pod {pod.name} waits for its place: {pod.unschedulable or 'the scheduler has not said why'}"
+    return f"pod {pod.name} waits for its place: {pod.unschedulable or 'the scheduler has given no reason yet'}"
 
 
 def _has_queue(s: Snapshot, pod: PodFacts) -> bool:

@@ -181,10 +181,10 @@ def _uncounted(s: Snapshot) -> Message | None:
 def vanished(s: Snapshot) -> Message:
     """Says what became of a driver whose pod is gone."""
     if s.pod_end is None:
-        return compose("the driver pod is gone, and its end was not seen")
+        return compose("the driver pod disappeared without a termination status")
     if not s.pod_end.disruption:
-        return compose("the driver pod is gone")
-    return compose("the driver pod is gone: {reason}", reason=ClusterReason(s.pod_end.disruption))
+        return compose("the driver pod no longer exists")
+    return compose("the driver pod no longer exists: {reason}", reason=ClusterReason(s.pod_end.disruption))
 
 
 def outlived(s: Snapshot, pod: PodFacts) -> Message:

@@ -55,12 +55,12 @@ def _difference(s: Snapshot) -> tuple[Reason, Message] | None:
 
 def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, Message]:
     theirs = compose("the driver is of version {version} of the control protocol", version=gateway.protocol_version)
-    waits = compose("it is handed no new statements, and what it runs goes on")
+    waits = compose("it gets no new statements; what runs continues")
     match skew:
         case Skew.OLDER:
             remedy = compose("what is newer needs the next driver: change spec.restartNonce when it suits")
             return Reason.OLDER_DRIVER, compose(
-                "{theirs}, older than the operator's {ours}: all goes on, {remedy}",
+                "{theirs}, older than the operator's {ours}: everything continues, {remedy}",
                 theirs=theirs,
                 ours=PROTOCOL_VERSION,
                 remedy=remedy,
@@ -68,7 +68,7 @@ def _told(skew: Skew, gateway: GatewayInfo) -> tuple[Reason, Message]:
         case Skew.NEWER:
             remedy = compose("what is newer needs an upgrade of the operator")
             return Reason.NEWER_DRIVER, compose(
-                "{theirs}, newer than the operator's {ours}: all goes on, {remedy}",
+                "{theirs}, newer than the operator's {ours}: everything continues, {remedy}",
                 theirs=theirs,
                 ours=PROTOCOL_VERSION,
                 remedy=remedy,

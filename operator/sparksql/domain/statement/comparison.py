@@ -37,7 +37,7 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None
     driver = s.session.driver if s.session is not None else None
     if driver is not None and not driver.compares_states:
         message = (
-            "spec.validateAgainst: the session's driver is of an earlier version, which does not know it; "
+            "spec.validateAgainst: the session's driver is of an earlier version without it; "
             "restart the session (spec.restartNonce)"
         )
         return Violation(Reason.NOT_IMPLEMENTED, message)
@@ -67,13 +67,13 @@ def fit_message(s: Snapshot, view: OperationView) -> str:
         return ""
     state = f"the state of SqlStatement {against.statement_ref.name}"
     if view.result is None or not view.result.row_count:
-        return f"the text fits {state}"
+        return f"the query is compatible with {state}"
     rows = [dict(zip(COMPARISON, row, strict=True)) for row in view.result.preview]
     read = [f"{row['operator'] or ''} {row['is']}".strip() for row in rows if row["change"] == HISTORY_READ]
     if read:
         return (
-            f"the text does not fit {state}, which its start computes anew (upgradeMode Rebuild) from the history of the sources: "
+            f"the query is incompatible with {state}; at its start the state is rebuilt from the history of the sources (upgradeMode Rebuild): "
             f"{', '.join(read)}"
         )
     columns = ", ".join(row["column"] or "" for row in rows)
-    return f"the text fits {state} once that is rewritten, which its start does: the result has what for{f' ({columns})' if columns else ''}"
+    return f"the query is compatible with {state} once that is rewritten, which its start does: the result has what for{f' ({columns})' if columns else ''}"

@@ -122,9 +122,9 @@ def _follow(s: Snapshot) -> Decision:
         case OperationView() as view:
             return _finish(s, view)
         case Unobserved.UNKNOWN:
-            return _driver_gone(s, compose("the driver does not know the statement any more"))
+            return _driver_gone(s, compose("the driver no longer has the statement"))
         case Unobserved.DRIVER_GONE | Unobserved.UNREACHABLE | None:  # of the last two `handed_over` decides
-            return _driver_gone(s, compose("the driver is gone"))
+            return _driver_gone(s, compose("the driver no longer exists"))
         case other:
             assert_never(other)
 

@@ -33,7 +33,7 @@ def with_loss(s: Snapshot) -> Snapshot:
 def told_count(s: Snapshot) -> Message:
     """Returns how many drivers the statement has lost, of those that it may lose."""
     if s.is_disrupted:
-        return compose("the cluster took the driver away, which is not counted")
+        return compose("the cluster removed the driver, which does not count")
     if s.is_deleted:
         return compose("the driver's pod was deleted, which is not counted")
     return compose(

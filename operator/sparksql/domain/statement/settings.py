@@ -40,7 +40,7 @@ def resolve(
         limit = "no limit" if own == 0 else f"{own} s"
         message = (
             f"spec.timeouts.executionSeconds: {limit} is more than class {session_class.metadata.name} allows "
-            f"({most} s); ask for {most} or less"
+            f"({most} s); reduce it to {most} or less"
         )
         return Violation(Reason.LIMIT_EXCEEDED, message)
     if most:

@@ -296,7 +296,7 @@ def _wait_for_own_session(s: Snapshot, facts: StreamFacts) -> Decision:
         message = (
             "its own session is being made"
             if session is None
-            else f"waits until session {session.name}, its own of before, is gone"
+            else f"waits until session {session.name}, its previous one, no longer exists"
         )
         return wait(s, Reason.SESSION_NOT_READY, message, *commands, met_dependencies=_met(s))
     if session.problem is not None:

@@ -126,7 +126,7 @@ class Catalog:
         if len(relations) > MAX_COLUMN_TABLES:
             raise ClientError(
                 Problem.INVALID,
-                f"schema {schema!r} and table {table!r} match {len(relations)} tables; columns are told of at most "
+                f"schema {schema!r} and table {table!r} match {len(relations)} tables; columns are listed for at most "
                 f"{MAX_COLUMN_TABLES}: give a narrower schema or table pattern",
             )
         pattern = NamePattern.parse(column)

@@ -113,5 +113,5 @@ def _found(look: Callable[[], Iterable[str]]) -> list[str]:
     try:
         return list(look())
     except Exception as exception:
-        log.info("a look for candidates failed: %s", name_of(exception))
+        log.info("completion failed: %s", name_of(exception))
         return []

@@ -21,11 +21,11 @@ from sparksql.gateway.windowing.expressions import as_long, cast, column_id, rep
 INTEGERS = ("tinyint", "smallint", "int", "bigint")  # the narrow ones first
 _FLOATS = ("float", "double")
 _GAP = (
-    "a change takes back a row that has not come: the topic must be read from its beginning, with every change once, "
+    "a change retracts a row that was never inserted: the topic must be read from its beginning, with every change once, "
     "and the log of the database must have the old rows whole"
 )
 _TOO_LARGE = "a sum over a changelog is too large for its type: CAST what is summed to a larger DECIMAL"
-_NOT_FINITE = "a sum over a changelog is NaN or infinite, which no later change takes back: filter such values"
+_NOT_FINITE = "a sum over a changelog is NaN or infinite, which no later change can retract: filter such values"
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset
         span = span_of(each) or span_of(node)
         if not each.deterministic() or each.containsPattern(patterns.CURRENT_LIKE()):
             message = (
-                "over a changelog an expression must give the same for a row that is taken back: take rand(), uuid(), "
-                "current_timestamp() and the like out of the query"
+                "over a changelog an expression must give the same value when a row is retracted: remove "
+                "rand(), uuid(), current_timestamp() and the like from the query"
             )
             raise PlacedError(message, span)
         if each.containsPattern(patterns.PLAN_EXPRESSION()):
@@ -56,14 +56,12 @@ def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset
             raise PlacedError(message, span)
         if columns_in(each) & reserved:
             message = (
-                f"columns {ROW_KIND} and {SEQ} of a changelog can be selected, and not decided by: the query takes changes "
-                "back by itself; to handle changes as rows, read a table with 'changelog.rows' = 'latest' and its column _op"
+                f"columns {ROW_KIND} and {SEQ} of a changelog can be selected, and not decided by: the query retracts "
+                "changes by itself; to handle changes as rows, read a table with 'changelog.rows' = 'latest' and its column _op"
             )
             raise PlacedError(message, span)
         if any(_tells_windows(part) for part in walked(each)):
-            message = (
-                "windows over a changelog are not taken back: group by date_trunc(...) of the time, or by a column"
-            )
+            message = "windows over a changelog do not support retraction: group by date_trunc(...) of the time, or by a column"
             raise PlacedError(message, span)
 
 

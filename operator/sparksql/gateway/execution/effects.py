@@ -282,7 +282,7 @@ def _needs_streaming(request: SubmitRequest, views: Sequence[str] = ()) -> State
     if runs_stream(request):
         message = (
             f"with spec.streaming only the last statement of a script may read a STREAM: this one reads {what} and "
-            f"comes before it; make it the last one{instead}"
+            f"stands before it; make it the last one{instead}"
         )
     return own_refusal(Condition.INVALID_STREAMING_STATEMENT, message)
 

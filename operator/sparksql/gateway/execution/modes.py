@@ -38,7 +38,7 @@ def preview_query(jvm: Jvm, plan: LogicalPlan) -> Any:
             query = preview_query(jvm, child)
             return plan if query.equals(child) else plan.withNewChildren(jvm.PythonUtils.toSeq([query]))
         case "Union" if _writes(plan):
-            raise refusal(ErrorReason.INVALID_SPEC, "mode Preview takes an INSERT with one target")
+            raise refusal(ErrorReason.INVALID_SPEC, "mode Preview supports an INSERT with one target")
         case _:
             return plan
 

@@ -70,7 +70,7 @@ class StopRequest:
         """Returns the error of an operation that ends this way: only a timeout has one."""
         if self.state is not OperationState.TIMED_OUT:
             return None
-        return own_error(condition_for(self.timeout), self.reason or "the statement took too long")
+        return own_error(condition_for(self.timeout), self.reason or "the statement exceeded its time limit")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Restoring:
         `digest` gives that of the session as it is by then.
         """
         if not state.digest:
-            return "the statements that were kept are not there"
+            return "the stored statements do not exist"
         missing = None
         for number, request in enumerate(state.statements, start=1):
             view = await self._run(request)

@@ -11,7 +11,7 @@ from sparksql.wire.control import ResultSummary
 
 log = logging.getLogger(__name__)
 
-_UNREAD = "the kept rows could not be read when the statement ended: read them with kubectl sparksql results"
+_UNREAD = "the stored rows could not be read when the statement ended: read them with kubectl sparksql results"
 
 
 class Summaries:

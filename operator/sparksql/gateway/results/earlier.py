@@ -56,7 +56,7 @@ class EarlierResults:
             table, _ = self._reader.read(result, 0, MAX_ROWS)
             return _copied(table)
         except Exception as failed:
-            log.warning("an earlier result of a script could not be kept: %s", name_of(failed))
+            log.warning("an earlier result of a script could not be stored: %s", name_of(failed))
             return pa.table({})
 
 

@@ -119,7 +119,7 @@ class ClientExecutor:
                 return EMPTY
         if not client.quota.take(client.handle, self._operation_id, result.bytes):
             client.store.discard(result)
-            message = f"the result has {result.bytes} bytes and those kept for this session or driver would be too many together; close operations that are done, or select less"
+            message = f"the result has {result.bytes} bytes, more than this session or driver can store beside its other results; close finished operations, or select less"
             raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
         return result
 

@@ -39,7 +39,9 @@ _UNCLOSED_COMMENT = "UNCLOSED_BRACKETED_COMMENT"
 # put into the failure of a job comes behind other words of Spark's.
 _RESULT_TOO_LARGE = re.compile(r"Job aborted due to stage failure: Total size of serialized results of \d+ tasks? \(")
 _SYNTAX_ERROR = "PARSE_SYNTAX_ERROR"
-_OUT_OF_MEMORY = "the heap of {jvm} is used up ({said}): raise {field}, which the class must allow, or have the statement take less at a time"
+_OUT_OF_MEMORY = (
+    "the heap of {jvm} is exhausted ({said}): raise {field}, which the class must allow, or process less data at a time"
+)
 _TAILS = (
     "\n== SQL",
     "\n=== Streaming Query ===",

@@ -54,7 +54,7 @@ def problem(options: Mapping[str, str], conf_allow: Iterable[str]) -> str | None
         own = name.removeprefix(PREFIX)
         if own not in ALLOWED:
             return (
-                f"option {key!r} is not allowed: it is not one of those that only say how to reach a broker and move data; "
+                f"option {key!r} is not allowed: it is not an option of the connection or the transfer; "
                 "leave it out, or have the session's class name it in full in allow.conf"
             )
         if own == JAAS and not _JAAS.fullmatch(value):

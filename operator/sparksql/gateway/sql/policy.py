@@ -107,7 +107,7 @@ def _is_among(key: str, keys: Iterable[str]) -> bool:
 
 def _reading_changes(key: str) -> StatementError:
     return not_allowed(
-        f"configuration key {key!r} changes how texts are read, and this one has been read: SET it in a client's session by a statement "
+        f"configuration key {key!r} changes how SQL is parsed, and this statement is already parsed: SET it in a client's session by a statement "
         "of its own, make it a property of that session, or set it in the session's spec.conf"
     )
 

@@ -269,5 +269,5 @@ def keeping_plan(jvm: Jvm, view: Any, table: str) -> Any:
 
 
 def _in_view(table: str) -> StatementError:
-    message = f"a view of the catalog cannot read table {table}, only its text would be kept: CREATE TEMPORARY VIEW can"
+    message = f"a view of the catalog cannot read table {table}, as it stores the query's text only: use CREATE TEMPORARY VIEW"
     return refusal(ErrorReason.INVALID_SPEC, message)

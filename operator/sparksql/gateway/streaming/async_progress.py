@@ -41,9 +41,9 @@ def check_async_progress(
 
 def _problem(options: Mapping[str, str], trigger: TriggerMode, analysed: LogicalPlan, into_kafka: bool) -> str | None:
     if not into_kafka:
-        return "goes with a table USING kafka alone: rows of a batch that is done again would be there twice"
+        return "requires a table USING kafka as the target: replayed batches would be duplicated in others"
     if _value(options, INTERVAL, "0") != "0":
-        return f"goes with {INTERVAL} 0 alone: of batches that are not written down there is no savepoint, and a stop repeats them"
+        return f"goes with {INTERVAL} 0 alone: batches that are not recorded cannot be in a savepoint, and a stop repeats them"
     if trigger not in (TriggerMode.AUTO, TriggerMode.INTERVAL):
         return f"goes with spec.streaming.trigger.mode Auto or Interval, not {trigger}"
     if any(node.isStreaming() and keeps_state(node) for node in nodes(analysed)):

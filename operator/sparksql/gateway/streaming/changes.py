@@ -99,7 +99,7 @@ def _upserted(driver: SparkDriver, changes: Changes, upsert: Upsert) -> Any:
 def _check_groups(groups: Groups, output_mode: str, upsert: Upsert | None) -> None:
     if upsert is None or output_mode.lower() == "append":
         message = (
-            "an aggregation of a changelog changes its rows and takes some away: use spec.streaming.outputMode: Update with "
+            "an aggregation of a changelog updates and deletes its rows: use spec.streaming.outputMode: Update with "
             "spec.streaming.upsert by the columns that it groups by, or outputMode: Complete"
         )
         raise PlacedError(message, groups.span)
@@ -108,7 +108,9 @@ def _check_groups(groups: Groups, output_mode: str, upsert: Upsert | None) -> No
     wanted = None if keys is None else {str(columns[key].name()).lower() for key in keys}
     if not wanted or (upsert.keys and wanted != _lower(upsert.keys)):
         shown = "the columns of GROUP BY, all of them selected" if not wanted else ", ".join(sorted(wanted))
-        message = f"groups of a changelog that are gone are deleted by {shown}; the keys are {', '.join(upsert.keys) or 'missing'}"
+        message = (
+            f"deleted groups of a changelog are deleted by {shown}; the keys are {', '.join(upsert.keys) or 'missing'}"
+        )
         raise _invalid("keys", message)
 
 

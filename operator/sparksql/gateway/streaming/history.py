@@ -61,8 +61,8 @@ def _check_place(jvm: Jvm, relations: list[Any], offsets: str) -> None:
             names = " or ".join(str(node.table().name()) for node in relations)
             message = (
                 f"the stream has read the Iceberg table {names} up to snapshot {snapshot}, which the table no longer has: it has expired "
-                "or was rolled back, or the table was made anew. To begin with what is there now, set another spec.runNonce; to begin with "
-                "another state, set spec.streaming.startFrom to a savepoint and change restoreNonce"
+                "or was rolled back, or the table was created again. To start from the present rows, set another spec.runNonce; to "
+                "start from another state, set spec.streaming.startFrom to a savepoint and change restoreNonce"
             )
             raise refusal(ErrorReason.SOURCE_LOST, message)
 

@@ -138,7 +138,7 @@ def _arguments(jvm: Jvm, hint: Any, bounds: Mapping[str, _Bound], example: str) 
     for argument in elements(hint.parameters())[_table(hint) is not None :]:
         name = _called(argument)
         if name not in bounds:
-            _refuse(f"does not know the argument {str(argument.sql())[:100]}", example)
+            _refuse(f"has no argument {str(argument.sql())[:100]}", example)
         if name in said:
             _refuse(f"has {name} twice", example)
         said[name] = _value(jvm, name, argument, bounds[name], example)

@@ -30,7 +30,7 @@ from sparksql.gateway.windowing.rewrite import for_stream
 from sparksql.wire.control import ErrorReason, StreamOptions
 
 _NO_LOOKUPS = (
-    "spec.streaming.lookups: a query over a changelog has none, as a row that is taken back must find what it found when it came; "
+    "spec.streaming.lookups: a query over a changelog has none, as a retraction must find the same row as the insert; "
     "leave the lookups out, or read the table with 'changelog.rows' = 'latest'"
 )
 

@@ -34,8 +34,8 @@ _MODES = dict.fromkeys(("delta", "iceberg"), (OutputMode.APPEND, OutputMode.COMP
 _BATCH = re.compile(r"[0-9]+")
 _TRANSACTIONAL = "use a table of a transactional format (Iceberg, Delta)"
 _UNFINISHED = (
-    "another stream has begun to write this table of files and has committed nothing yet. If that stream is given up for good, "
-    "TRUNCATE TABLE makes the table free"
+    "another stream has begun to write this table of files and has committed nothing yet. If that stream will not run "
+    "again, TRUNCATE TABLE makes the table free"
 )
 
 
@@ -104,8 +104,8 @@ def hazard(found: Found) -> str | None:
     match found:
         case Found(committed=int(), written=None):
             return (
-                "its checkpoint has batches that this table of files does not: the table is another one, or was made anew, "
-                "and could not be read afterwards"
+                "its checkpoint has batches that this table of files does not: the table is another one, or was "
+                "created again, and could not be read afterwards"
             )
         case Found(has_log=False, holds_data=True):
             return (
@@ -117,8 +117,8 @@ def hazard(found: Found) -> str | None:
         # A crash between the sink's log and the commit leaves a batch behind that is planned, and comes next as it was.
         case Found(has_log=True, committed=None) if not (found.is_ours and found.written in (None, found.planned)):
             return (
-                "its checkpoint is new, but another stream has written this table of files: batches whose numbers are taken "
-                "would silently not be written"
+                "its checkpoint is new, but another stream has written this table of files: batches whose numbers exist "
+                "already would silently not be written"
             )
         case Found(committed=int(committed), written=int(written)) if written not in (committed, found.planned):
             return (
@@ -169,7 +169,7 @@ def check_mode(sink: Sink, mode: OutputMode) -> None:
     if taken is not None and mode not in taken:
         names = " and ".join(taken)
         message = (
-            f"spec.streaming.outputMode: a target like this one takes {names}, not {mode}; "
+            f"spec.streaming.outputMode: a target like this one supports {names}, not {mode}; "
             "to write changed rows use spec.streaming.upsert with Iceberg or Delta"
         )
         raise refusal(ErrorReason.INVALID_SPEC, message)

@@ -90,8 +90,8 @@ def opened(jvm: Jvm, plan: LogicalPlan) -> Any:
     kind = simple_name(plan)
     if kind in KEPT_AS_TEXT and any(window_calls(plan)):
         raise PlacedError(
-            f"a {KEPT_AS_TEXT[kind]} cannot call window table functions, only its text would be kept: "
-            "CREATE TEMPORARY VIEW can, and so can a WITH"
+            f"a {KEPT_AS_TEXT[kind]} cannot call window table functions, as it stores the query's "
+            "text only: use CREATE TEMPORARY VIEW or a WITH"
         )
     plan = with_queries(jvm, plan, lambda query: rewritten(jvm, query, lambda node: _opened(jvm, node)))
     for node, function in window_calls(plan):
@@ -134,7 +134,7 @@ def _opened(jvm: Jvm, node: LogicalPlan) -> Any | None:
     span = span_of(node) or (0, 0)
     table, rest = _data(function, elements(node.functionArgs()), span)
     if not table.orderByExpressions().isEmpty() or table.withSinglePartition():
-        raise PlacedError(f"{function}: its table takes neither ORDER BY nor WITH SINGLE PARTITION", span)
+        raise PlacedError(f"{function}: its table allows neither ORDER BY nor WITH SINGLE PARTITION", span)
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     literal = scala_object(expressions, "Literal")
     to_seq = jvm.PythonUtils.toSeq
@@ -190,7 +190,7 @@ def _time_column(function: Function, value: Expression, span: Span) -> str:
 
 def _column_name(function: Function, column: Expression, span: Span) -> str:
     if simple_name(column) != "UnresolvedAttribute":
-        raise PlacedError(f"{function}: PARTITION BY takes columns, not expressions", span_of(column) or span)
+        raise PlacedError(f"{function}: PARTITION BY allows columns, not expressions", span_of(column) or span)
     return str(elements(column.nameParts())[-1])
 
 
@@ -244,7 +244,8 @@ def _checked(
             raise PlacedError(f"{function}: {name} must be longer than nothing", span)
     if partition and function is not Function.SESSION and "GAP" not in micros:
         raise PlacedError(
-            f"{function}: its table takes no PARTITION BY, as its windows are the same for all rows: leave it out", span
+            f"{function}: its table allows no PARTITION BY, as its windows are the same for all rows: leave it out",
+            span,
         )
     step = micros.get("STEP", micros.get("SLIDE"))
     if step is not None and micros.get("SIZE", 0) // step > _MOST_WINDOWS:
@@ -259,7 +260,7 @@ def _checked(
         case Function.HOP:
             if micros["SIZE"] < micros["SLIDE"]:
                 raise PlacedError(
-                    f"{function}: SLIDE is longer than SIZE, rows between two windows would be in none; SLIDE comes first",
+                    f"{function}: SLIDE is longer than SIZE, rows between two windows would be in none; SLIDE is the first argument",
                     span,
                 )
             return WindowCall(function, time, micros["SIZE"], micros["SLIDE"], offset, span=span)
@@ -268,7 +269,7 @@ def _checked(
             return WindowCall(function, time, micros["STEP"], micros["STEP"], 0, partition, span, micros["GAP"])
         case Function.CUMULATE:
             if micros["SIZE"] % micros["STEP"]:
-                raise PlacedError(f"{function}: SIZE must be a multiple of STEP; STEP comes first", span)
+                raise PlacedError(f"{function}: SIZE must be a multiple of STEP; STEP is the first argument", span)
             return WindowCall(function, time, micros["SIZE"], micros["STEP"], offset, span=span)
 
 

@@ -67,8 +67,8 @@ def with_curves(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> 
         windows = windows_assigned_by(node)
         if windows is not None and windows.call.gap is not None:
             raise windows.call.refusal(
-                "with GAP, which window a row is in is known when it comes: its rows are aggregated, "
-                f"GROUP BY {', '.join(windows.call.partition)}, window_start, window_end"
+                "with GAP, the window of a row is known only when the row arrives: "
+                f"aggregate its rows, GROUP BY {', '.join(windows.call.partition)}, window_start, window_end"
             )
     return plan
 

@@ -86,7 +86,7 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
         and (sets := path_to_windows(node.child().child(), _is_session)) is not None
     ):
         raise replace(sets.of.call, span=span_of(node)).refusal(
-            "GROUPING SETS, ROLLUP and CUBE are not for sessions: each set of keys would have sessions of its own"
+            "SESSION does not support GROUPING SETS, ROLLUP and CUBE: each set of keys would have its own sessions"
         )
     path = path_to_windows(node.child(), _is_session)
     if path is None:

@@ -57,7 +57,7 @@ async def read_plain(reader: asyncio.StreamReader) -> Plain:
         raise NegotiationError("the negotiation must start with the name of a mechanism")
     if mechanism != MECHANISM:
         raise NegotiationError(
-            "this server knows the SASL mechanism PLAIN only: give a user name, and the token as password"
+            "this server supports the SASL mechanism PLAIN only: give a user name, and the token as password"
         )
     status, response = await _negotiation(reader)
     if status not in (NegotiationStatus.OK, NegotiationStatus.COMPLETE):

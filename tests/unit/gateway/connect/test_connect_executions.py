@@ -193,7 +193,7 @@ async def test_an_execution_that_spark_ended_unseen_is_reported_after_some_polls
     else:
         stage.spark.known[execution.asked.key] = state
     error = await stage.ended()
-    assert error is not None and "did not ask" in error.message
+    assert error is not None and "did not read the result" in error.message
     assert execution.missing == MISSING_POLLS
 
 
@@ -204,7 +204,7 @@ async def test_an_execution_that_spark_is_slow_to_begin_is_not_taken_for_ended(s
     assert execution.missing == 0
     execution.detach()  # nobody is told any more what becomes of it
     error = await stage.ended()
-    assert error is not None and "did not ask" in error.message
+    assert error is not None and "did not read the result" in error.message
 
 
 async def test_a_stop_waits_for_what_spark_has_not_begun(stage: Stage) -> None:

@@ -187,7 +187,7 @@ def test_a_command_that_is_not_allowed_is_refused_by_name(field: str, named: str
 
 
 def test_a_command_of_no_known_kind_is_refused() -> None:
-    assert "of a kind that this Spark does not know" in str(refusal_of(execute(command=Command())))
+    assert "of a kind that this Spark does not support" in str(refusal_of(execute(command=Command())))
 
 
 @pytest.mark.parametrize("data", [b"", execute(), b"\xff\xff"])

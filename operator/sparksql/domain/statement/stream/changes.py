@@ -142,7 +142,7 @@ def _by_answer(s: Snapshot, facts: StreamFacts) -> RunsOn | None:
             why = Violation(end_of(answer).reason, end_of(answer).message)
             return _refusal(s, facts, why, view_update(answer).get("error"))
         case OperationState.TIMED_OUT:
-            message = f"the driver could not tell within {LOOK_SECONDS} s whether it fits; it is asked again"
+            message = f"the driver could not validate within {LOOK_SECONDS} s whether the change is compatible; it will be validated again"
             return _refusal(s, facts, Violation(Reason.EXECUTION_TIMEOUT, message))
         case _:
             return _until_answer(s)
@@ -151,8 +151,8 @@ def _by_answer(s: Snapshot, facts: StreamFacts) -> RunsOn | None:
 def _refusal(s: Snapshot, facts: StreamFacts, why: Violation, error: StatementError | None = None) -> RunsOn:
     status = s.statement.status
     has_other_text = facts.change in (Change.TEXT, Change.START_FRESH)
-    text = f" with the text before it (sqlHash {status.sql_hash[:12]})" if has_other_text and status.sql_hash else ""
-    message = f"the change is not taken in, the query runs on{text or ' as before'}: {why.message}"
+    text = f" with the previous query (sqlHash {status.sql_hash[:12]})" if has_other_text and status.sql_hash else ""
+    message = f"the change is not applied; the query continues{text or ' as before'}: {why.message}"
     return RunsOn(why.reason, message, refused=True, error=error)
 
 
@@ -168,4 +168,4 @@ def _until_answer(s: Snapshot) -> RunsOn:
         return RunsOn(Reason(stalled.reason), stalled.message, refused=True, error=status.error)
     if _driver(s) is None:
         return RunsOn(Reason.UPGRADING, "the spec changed; the driver that has the query must serve first")
-    return RunsOn(Reason.UPGRADING, "the spec changed; the driver looks whether that fits before the query is stopped")
+    return RunsOn(Reason.UPGRADING, "the spec changed; the driver validates the change before the query is stopped")

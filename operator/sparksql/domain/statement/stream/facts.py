@@ -135,7 +135,7 @@ def preview_source(s: Snapshot) -> RestoreSource:
     driver = s.session.driver if s.session is not None else None
     if driver is not None and not driver.previews_states:
         message = (
-            f"{FIELD}: the session's driver is of an earlier version, whose previews begin without state; restart the "
+            f"{FIELD}: the session's driver is of an earlier version, whose previews start without state; restart the "
             "session (spec.restartNonce)"
         )
         return Violation(Reason.NOT_IMPLEMENTED, message)

@@ -51,7 +51,7 @@ def growth(streaming: StreamingStatus) -> str | None:
     if reached < max(base * LEAST_FACTOR, base + LEAST_GROWTH) or trend.least < reached:
         return None
     minutes = trend.rises * PERIOD_SECONDS / 60
-    return f"more comes than is read: the lag grew from {base} to {reached} in {minutes:g} minutes or more"
+    return f"the source grows faster than the query reads: the lag grew from {base} to {reached} in {minutes:g} minutes or more"
 
 
 def _next_period(trend: LagTrend, moment: datetime, lag: int) -> LagTrend:

@@ -82,6 +82,6 @@ def _hold_for_savepoint(s: Snapshot, savepoint: Take | Waiting) -> Decision:
     match savepoint:
         case Take(name):
             command = CreateSavepoint(name, SavepointTrigger.UPGRADE)
-            return hold(s, Reason.TAKING_SAVEPOINT, f"savepoint {name} is to be taken", command)
+            return hold(s, Reason.TAKING_SAVEPOINT, f"savepoint {name} is requested", command)
         case Waiting(message):
             return hold(s, Reason.TAKING_SAVEPOINT, message)

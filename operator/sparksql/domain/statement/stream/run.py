@@ -213,7 +213,7 @@ def _running_condition(
 def _starting_message(s: Snapshot) -> str:
     driver, streaming = s.session.driver if s.session is not None else None, streaming_of(s.statement)
     if streaming.rewritten_from is not None and streaming.committed_batch_id is None:
-        return f"the driver makes its state anew from {streaming.rewritten_from}, and starts it then"
+        return f"the driver rebuilds its state from {streaming.rewritten_from}, and starts it then"
     if driver is None or not driver.unconfirmed or streaming.query_id is None:
         return "the driver starts it"
     return "the driver starts it, after half a minute if the driver before it, whose end was not seen, may still write"
@@ -303,7 +303,7 @@ def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
         return rewrite(s, outcome)
     if spec is not None and spec.on_incompatible is OnIncompatible.START_FRESH:
         message, failed = (
-            compose("begins without state: {cause}", cause=outcome.message),
+            compose("starts without state: {cause}", cause=outcome.message),
             s.statement.status.failed_attempts,
         )
         return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **start_fresh(s.statement))
@@ -333,7 +333,7 @@ def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Resumes a stream whose driver was shut down, which counts as no failure."""
     match s.operation:
         case OperationView(state=OperationState.CLOSED) as view:
-            message = compose("the driver was shut down; it goes on from its checkpoint with the next one")
+            message = compose("the driver was shut down; the query continues from its checkpoint in the next driver")
             restarts = restarts_in_a_row(s, view.completion_time or s.now)
             return resume(s, facts, Reason.RESTARTING, message, restarts=restarts)
         case _:
@@ -349,9 +349,9 @@ def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
         case OperationView() as view:
             return restart(s, facts, end_beside_executors(s, view), error_text(view), view)
         case Unobserved.UNKNOWN:
-            what = compose("the driver does not know the statement any more")
+            what = compose("the driver no longer has the statement")
         case _:
-            what = compose("the driver is gone")
+            what = compose("the driver no longer exists")
     return restart(s, facts, End(Phase.ERROR, Reason.SESSION_LOST, what), what)
 
 

@@ -89,12 +89,12 @@ def final_savepoint(s: Snapshot, facts: StreamFacts) -> SavepointStep:
         case SavepointPhase.FAILED | SavepointPhase.ABANDONED:
             return Failed(Reason.SAVEPOINT_FAILED, f"SqlSavepoint {name} is {savepoint.phase}: {savepoint.message}")
         case SavepointPhase.IN_PROGRESS:
-            return Waiting(f"savepoint {name} is being taken")
+            return Waiting(f"savepoint {name} is in progress")
         case SavepointPhase.PENDING | None:
             has_driver = s.session is not None and s.session.driver is not None
             if not has_driver and (s.now - savepoint.created).total_seconds() > DRIVER_SECONDS:
                 return Failed(Reason.SAVEPOINT_FAILED, f"there is no driver that could take SqlSavepoint {name}")
-            return Waiting(f"savepoint {name} is to be taken: {savepoint.message}".removesuffix(": "))
+            return Waiting(f"savepoint {name} is requested: {savepoint.message}".removesuffix(": "))
 
 
 def _final_name(statement: SqlStatement) -> str:
@@ -126,11 +126,11 @@ def due_savepoint(s: Snapshot) -> tuple[CreateSavepoint | None, datetime | None]
 def savepoint_warning(s: Snapshot, facts: StreamFacts) -> str | None:
     """Returns why a query that runs is not restored, or has no periodic savepoints, although its spec asks for it."""
     if facts.change is Change.RESTORE and isinstance(facts.restore_source, Waiting | Violation):
-        return f"runs on, restoreNonce is not taken in yet: {facts.restore_source.message}"
+        return f"continues; restoreNonce is not applied yet: {facts.restore_source.message}"
     spec = s.statement.spec.streaming
     schedule = spec.savepoints.schedule if spec is not None else None
     unfit = violation(schedule) if schedule is not None else None
-    return f"takes no periodic savepoints: {unfit.message}" if unfit is not None else None
+    return f"periodic savepoints are suspended: {unfit.message}" if unfit is not None else None
 
 
 def is_open(savepoint: SavepointFacts) -> bool:

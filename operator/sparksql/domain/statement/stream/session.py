@@ -40,7 +40,7 @@ def session_loss(s: Snapshot, facts: StreamFacts) -> str | None:
     if spec.desired_state is DesiredState.CANCELED or not (session.deleting or _is_to_resume(s, facts)):
         return None
     state = streaming_of(s.statement).checkpoint_location
-    kept = f"; its state is kept in {state}, which a SqlSavepoint (source: Existing) adopts" if state else ""
+    kept = f"; its state remains in {state}, which a SqlSavepoint (source: Existing) adopts" if state else ""
     return f"session {session.name} is closed{kept}"
 
 

@@ -38,7 +38,7 @@ from sparksql.wire.failure.sql_states import KAFKA_DATA_LOSS, main_condition
 CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
 # For drivers of earlier versions, which report lost records as an SqlError. Others report SourceLost, with its remedy.
 LOSS = (
-    "to go on without the records that are gone, set option failOnDataLoss of the Kafka source to 'false', in the text or by "
+    "to continue without the lost records, set option failOnDataLoss of the Kafka source to 'false', in the text or by "
     "ALTER TABLE"
 )
 # Restarts after an error of the statement: a table may be altered right now, a wrong word does not heal.
@@ -120,7 +120,7 @@ def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, res
 def rewrite(s: Snapshot, misfit: End) -> Decision:
     """Begins the next attempt at once, in another checkpoint, for which the driver makes the state of this one anew."""
     checkpoint = OwnLocation(streaming_of(s.statement).checkpoint_location or "")
-    kept = compose("the checkpoint before is kept in {location}", location=checkpoint)
+    kept = compose("the previous checkpoint remains in {location}", location=checkpoint)
     failed, update = s.statement.status.failed_attempts, start_rewritten(s.statement)
     message = compose("{cause}; {kept}", cause=misfit.message, kept=kept)
     return new_attempt(s, Reason.UPGRADING, message, delay=0.0, failed=failed, type_="Normal", **update)
@@ -205,10 +205,10 @@ def change_message(change: Change | None) -> Message:
     """Returns what is told of a change that is taken in, under the reason Upgrading."""
     match change:
         case Change.RESTORE:
-            return compose("restoreNonce changed, it begins again with the savepoint of startFrom")
+            return compose("restoreNonce changed, it restarts from the savepoint of startFrom")
         case Change.START_FRESH:
-            return compose("the text changed, it begins without state")
+            return compose("the query changed, it starts without state")
         case Change.TEXT:
-            return compose("the text changed, it goes on from its checkpoint if the state fits")
+            return compose("the query changed, it continues from its checkpoint if the state is compatible")
         case Change.SETTINGS | None:
-            return compose("the spec changed, it goes on from its checkpoint")
+            return compose("the spec changed, it continues from its checkpoint")

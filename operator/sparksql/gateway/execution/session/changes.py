@@ -122,7 +122,7 @@ def _alone(request: SubmitRequest, statement: Statement) -> SubmitRequest:
 def _obstacle(request: SubmitRequest, statement: Statement) -> str | None:
     who = f"statement {request.name}"
     if any(p.secret and p.name in statement.names for p in request.parameters):
-        return f"{who} has a value from a Secret, which is not kept"
+        return f"{who} has a value from a Secret, which is not stored"
     if statement.kind.dynamic or not statement.kind.in_init:
         return f"{who} ({statement.kind.type}) is not one that can be run again"
     return None

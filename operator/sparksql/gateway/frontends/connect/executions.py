@@ -40,7 +40,7 @@ MAX_WAITING_BYTES = 256 << 20
 START_SECONDS = 30.0  # for Spark to list what was forwarded to it, when that is to be stopped
 RETURN_SECONDS = 30.0  # how long a client may stay away from a statement that waits
 GONE = "its client went away"
-UNREAD = "Spark ended the statement, and its client did not ask how"
+UNREAD = "Spark ended the statement, and its client did not read the result"
 
 T = TypeVar("T")
 

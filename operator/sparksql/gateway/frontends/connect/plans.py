@@ -101,7 +101,7 @@ def read_analyze(data: bytes) -> tuple[wire.AnalyzePlanRequest, Findings]:
     request = decode(wire.AnalyzePlanRequest, data)
     kind = request.WhichOneof("analyze")
     if kind is None:
-        raise malformed("the request asks for an analysis that this Spark does not know")
+        raise malformed("the request has an analysis that this Spark does not support")
     asked = getattr(request, kind)
     for name in ("plan", "target_plan", "other_plan"):
         if name in asked.DESCRIPTOR.fields_by_name and asked.HasField(name):
@@ -117,7 +117,7 @@ def _unpack(plan: wire.Plan) -> None:
         return
     packed = plan.compressed_operation
     if packed.compression_codec != wire.COMPRESSION_CODEC_ZSTD:
-        raise malformed("the plan is compressed by a codec that this Spark does not know")
+        raise malformed("the plan is compressed by a codec that this Spark does not support")
     data = _decompress(packed.data)
     kinds = wire.Plan.CompressedOperation
     match packed.op_type:
@@ -248,7 +248,7 @@ def _options(message: Message) -> Iterator[dict[str, str]]:
 def _check_known(message: Message, choice: str) -> str:
     kind: str | None = message.WhichOneof(choice)
     if kind is None:
-        raise not_permitted(f"the plan holds a {message.DESCRIPTOR.name} of a kind that this Spark does not know")
+        raise not_permitted(f"the plan holds a {message.DESCRIPTOR.name} of a kind that this Spark does not support")
     return kind
 
 

@@ -25,7 +25,7 @@ def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
                 check_key(key, policy)
                 check_reading_key(key)
         case None:
-            raise malformed("the request asks for an operation on settings that this Spark does not know")
+            raise malformed("the request has an operation on settings that this Spark does not support")
         case _:
             pass
     return request

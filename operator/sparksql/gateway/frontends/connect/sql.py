@@ -104,15 +104,15 @@ def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
 def _statement(classifier: Classifier, text: str) -> Statement:
     statements = classifier.classify(text, (), StatementMode.EXECUTE).statements
     if len(statements) != 1:
-        raise rules.not_allowed(f"Connect takes one statement at a time, not a script of {len(statements)}")
+        raise rules.not_allowed(f"Connect runs one statement at a time, not a script of {len(statements)}")
     if statements[0].windows:
         raise rules.not_allowed(
-            "Connect cannot call TUMBLE, HOP, CUMULATE or SESSION, which Spark itself does not know: group by window(ts, ...), "
+            "Connect cannot call TUMBLE, HOP, CUMULATE or SESSION, which are not Spark's own: group by window(ts, ...), "
             "or run the statement as a SqlStatement, or over REST or HiveServer2"
         )
     if statements[0].states:
         raise rules.not_allowed(
-            "Connect cannot call savepoint_state, which Spark itself does not know: run it as a SqlStatement"
+            "Connect cannot call savepoint_state, which is not Spark's own: run it as a SqlStatement"
         )
     return statements[0]
 

@@ -62,8 +62,8 @@ class _GatewayCollector(Collector):
             yield CounterMetricFamily(f"sparksql_gateway_{name}", help_, value=number)
         for name, help_, number in (
             ("client_sessions_limit", "Sessions of clients that may be open at a time.", limits.session_max_num),
-            ("client_result_bytes", "Bytes of results kept for clients.", clients.result_bytes),
-            ("client_result_bytes_limit", "Bytes of results that may be kept for clients.", limits.result_max_size),
+            ("client_result_bytes", "Bytes of results stored for clients.", clients.result_bytes),
+            ("client_result_bytes_limit", "Limit of the bytes of results stored for clients.", limits.result_max_size),
             (
                 "worker_threads",
                 "Threads that run statements.",

@@ -240,7 +240,7 @@ def _authentication(service: ControlService) -> Middleware:
             raise ControlError(401, "Unauthorized", "the request has not this session's token")
         segments = read_target(request.raw_path).segments  # raises BadTargetError, told in the form of clients' paths
         if caller.user is not None and not is_for_clients(segments):
-            raise ControlError(403, "Forbidden", "the front asks for clients only")
+            raise ControlError(403, "Forbidden", "the front's token is accepted for clients' requests only")
         current.set(caller)
         claim(request, _holder(request))
         return await handler(request)
@@ -271,7 +271,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _json(ErrorBody(error=refused.code, message=str(refused)), refused.status)
     except ValidationError as invalid:
         fields = ", ".join(".".join(map(str, error["loc"])) or "body" for error in invalid.errors())
-        return _json(ErrorBody(error="Malformed", message=f"the body does not fit: {fields}"), 400)
+        return _json(ErrorBody(error="Malformed", message=f"the body is invalid: {fields}"), 400)
     except web.HTTPException as http_error:
         return _json(ErrorBody(error=http_error.reason, message=http_error.reason), http_error.status)
     except ConnectionResetError:

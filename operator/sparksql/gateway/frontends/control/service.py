@@ -117,4 +117,6 @@ class ControlService:
 
     def _check_boot(self, boot_id: str) -> None:
         if boot_id != self.lifecycle.boot_id:
-            raise ControlError(412, "OtherBoot", "this gateway has another boot id: the driver that was meant is gone")
+            raise ControlError(
+                412, "OtherBoot", "this gateway has another boot id: the requested driver no longer exists"
+            )

@@ -32,10 +32,10 @@ _ERROR_TEXTS = {
     "401": "The token of the session is missing",
     "403": "The session's class does not allow it",
     "404": "No such route",
-    "408": "The body did not come in time",
+    "408": "The body did not arrive in time",
     "413": "The request is too large",
-    "429": "Too many statements wait or are kept",
-    "500": "The request failed; the last cause tells why",
+    "429": "Too many statements wait or are stored",
+    "500": "The request failed; the last cause has the reason",
     "503": "Spark is starting, or the driver is about to end",
 }
 _HANDLE = {"type": "string", "format": "uuid"}
@@ -183,9 +183,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if DOCUMENT.exists() and DOCUMENT.read_text() == wanted:
         return 0
-    sys.stderr.write(
-        f"{DOCUMENT} is not what the models say: run `python -m sparksql.gateway.frontends.rest.openapi`\n"
-    )
+    sys.stderr.write(f"{DOCUMENT} differs from the models: run `python -m sparksql.gateway.frontends.rest.openapi`\n")
     return 1
 
 

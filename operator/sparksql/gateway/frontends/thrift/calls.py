@@ -234,7 +234,7 @@ class Calls:
             case TFetchOrientation.FETCH_NEXT if is_unbounded:
                 return await next_rows(self._service, operation, columns, most)
             case TFetchOrientation.FETCH_FIRST if is_unbounded:
-                message = "rows of a query over a STREAM are gone once they are fetched: there is FETCH_NEXT (0) alone"
+                message = "rows of a query over a STREAM can be fetched once: use FETCH_NEXT (0)"
                 raise ThriftError(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
             case TFetchOrientation.FETCH_NEXT:
                 first = operation.next_row

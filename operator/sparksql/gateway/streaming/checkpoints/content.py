@@ -15,8 +15,8 @@ from sparksql.gateway.streaming.checkpoints.claims import query_id_in
 from sparksql.wire.control import CheckpointContent, ErrorReason
 
 _REMEDY = (
-    "Put its files back and set spec.desiredState to Stopped and then to Running. To begin with another state, set "
-    "spec.streaming.startFrom to a savepoint and change restoreNonce; to begin without state, change spec.runNonce"
+    "Put its files back and set spec.desiredState to Stopped and then to Running. To start from another state, "
+    "set spec.streaming.startFrom to a savepoint and change restoreNonce; to start without state, change spec.runNonce"
 )
 
 

@@ -29,10 +29,10 @@ LEASE_SECONDS = 20.0
 WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 
-TAKEN_OVER = "another driver has taken over the checkpoint; this one has stopped the query"
+TAKEN_OVER = "another driver owns the checkpoint; this one has stopped the query"
 UNREADABLE = (
-    f"for {LEASE_SECONDS:g} s this driver was frozen, or the storage of the checkpoint has not answered; the query was stopped, since "
-    "another driver may have taken over the checkpoint meanwhile"
+    f"for {LEASE_SECONDS:g} s this driver was frozen, or the storage of the checkpoint did not answer; the query was "
+    "stopped, since another driver may own the checkpoint by now"
 )
 
 log = logging.getLogger(__name__)

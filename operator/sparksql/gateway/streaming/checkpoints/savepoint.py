@@ -94,7 +94,7 @@ class Manifest:
             raw = json.loads(text)
             if raw["version"] != FORMAT_VERSION:
                 raise InvalidLocationError(
-                    f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}"
+                    f"the manifest has version {raw['version']}, this driver supports {FORMAT_VERSION}"
                 )
             files = tuple(File(each["path"], int(each["size"])) for each in raw["files"])
             owner = Owner(**raw["owner"])
@@ -164,7 +164,7 @@ class Savepoints:
         there = set(self._files(f"{location}/{CHECKPOINT}"))
         lacking = sorted(file.path for file in manifest.files if file not in there)
         if lacking:
-            raise InvalidLocationError(f"{location} lacks {lacking[0]}, or it has another size than its manifest says")
+            raise InvalidLocationError(f"{location} lacks {lacking[0]}, or its size differs from the manifest")
         return manifest
 
     def restore(self, location: str, checkpoint: str, query_id: str) -> None:

@@ -85,7 +85,7 @@ def _known(text: str) -> tuple[TopicIds, ...]:
     except UnreadableIdsError as broken:
         message = (
             f"{NAME} in the checkpoint, which has the ids of the topics that were read, cannot be read: {broken}. Remove it if no topic "
-            "was deleted and made anew since the last batch"
+            "was deleted and created again since the last batch"
         )
         raise refusal(ErrorReason.SOURCE_LOST, message) from broken
 
@@ -109,7 +109,7 @@ def _checked_topics(jvm: Jvm, source: Source, folder: str, place: str, before: T
 def _recreated(name: str, found: tuple[Recreated, ...]) -> str:
     topics = ", ".join(f"{each.topic} (its id was {each.before}, is {each.now})" for each in found)
     return (
-        f"topics of the source {name} were deleted and made anew since they were read: {topics}. The query was not started: it would "
+        f"topics of the source {name} were deleted and created again since they were read: {topics}. The query was not started: it would "
         f"leave out their first records. {KAFKA_REMEDY}"
     )
 

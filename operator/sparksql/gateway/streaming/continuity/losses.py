@@ -8,11 +8,11 @@ from sparksql.wire.control import ErrorReason
 from sparksql.wire.failure.sql_states import main_condition
 
 ANEW = (
-    "To begin with another state, set spec.streaming.startFrom to a savepoint and change restoreNonce; to begin without state, "
-    "change spec.runNonce"
+    "To start from another state, set spec.streaming.startFrom to a savepoint and change restoreNonce; to start without "
+    "state, change spec.runNonce"
 )
 KAFKA_REMEDY = (
-    "To go on from the checkpoint's position without the records that are gone, read the topic WITH ('failOnDataLoss' = 'false'). "
+    "To continue from the checkpoint's position without the lost records, read the topic WITH ('failOnDataLoss' = 'false'). "
     f"{ANEW} (a new stream reads a topic from its first record WITH ('startingOffsets' = 'earliest'))"
 )
 _KAFKA = "KAFKA_DATA_LOSS"  # a condition of Spark's connector, whose subclass tells what was lost

@@ -42,7 +42,7 @@ def ids_from_json(text: str) -> tuple[TopicIds, ...]:
     try:
         raw = json.loads(text)
         if raw["version"] != _VERSION:
-            raise UnreadableIdsError(f"it has version {raw['version']}, this driver knows {_VERSION}")
+            raise UnreadableIdsError(f"it has version {raw['version']}, this driver supports {_VERSION}")
         return tuple({str(topic): str(number) for topic, number in each.items()} for each in raw["topics"])
     except (KeyError, TypeError, ValueError, AttributeError) as broken:
         raise UnreadableIdsError("it does not hold ids of topics") from broken

@@ -176,7 +176,7 @@ def _check_time(lookup: Lookup, stream: LogicalPlan, time: Expression) -> None:
             f"AS OF {str(given.sql())[:200]} is not of the STREAM's side of the join: give a column of the STREAM",
         )
     if lookup.ttl_seconds:
-        raise refused(lookup.table, "a version of a table does not change, so that ttl says nothing: leave it out")
+        raise refused(lookup.table, "a version of a table does not change, so that ttl has no effect: leave it out")
 
 
 def _condition(

@@ -1,6 +1,6 @@
 """What the sources of a query still have of what it has read by a batch, told before anything is read again.
 
-Spark itself would tell of some losses only, and in the middle: it takes no notice of a file that is gone, and with
+Spark itself would tell of some losses only, and in the middle: it takes no notice of a file that no longer exists, and with
 `failOnDataLoss` false of no record of Kafka.
 """
 
@@ -71,7 +71,7 @@ def _of_kafka(
 ) -> SourceHistory | NotRebuildable:
     begun = files.read_text(f"{folder}/0")  # a byte for Spark 2.1, a line with a version, then offsets
     if begun is None:
-        return NotRebuildable(f"the checkpoint does not tell where source {name} began")
+        return NotRebuildable(f"the checkpoint does not record where source {name} began")
     # As Spark asks: with the source's options and credentials.
     stream: Any = leaf.table().newScanBuilder(leaf.extraOptions()).build().toMicroBatchStream(folder)
     try:
@@ -110,7 +110,7 @@ def _of_iceberg(
     """Looks at the snapshots from the one that was read last back to the one that the query began with."""
     text = files.read_text(f"{folder}/offsets/0")
     if text is None:
-        return NotRebuildable(f"the checkpoint does not tell where source {name} began")
+        return NotRebuildable(f"the checkpoint does not record where source {name} began")
     table.refresh()
 
     def parent_of(number: int) -> Snapshot | None:

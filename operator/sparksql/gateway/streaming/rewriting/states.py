@@ -175,7 +175,7 @@ class States:
             self._make(query, restore.location, operation)
             query_id = self.query_id(query.options)
             if query_id is None:
-                raise SavepointError(f"{restore.location} does not tell which query it is of")
+                raise SavepointError(f"{restore.location} does not record the query that it belongs to")
             operation.check()
             lease.verify()
             old.verify()
@@ -338,7 +338,7 @@ class States:
 
 def _not_restored(restore: RestoreOptions, failed: Exception) -> StatementError:
     if restore.rewrite:
-        message = f"the state in {restore.location} was not made anew, and is as it was: {failed}"
+        message = f"the state in {restore.location} was not rebuilt and is unchanged: {failed}"
         return refusal(ErrorReason.INVALID_SPEC, message)
     message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
     return refusal(ErrorReason.INVALID_SPEC, message)

@@ -49,7 +49,7 @@ class StateWriter:
         of_keys, of_values = names[: len(keys)], names[len(keys) :]
         expected = [name for columns in how.before for name in columns]
         if _types(values) != expected or _types(keys) != _types(elements(to.save.keyExpressions())):
-            raise RewritingError("the state in the checkpoint has other columns than its description tells")
+            raise RewritingError("the state in the checkpoint has other columns than its description")
         starts = [sum(map(len, how.before[:place])) for place in range(len(how.before))]
         new: list[Any] = []
         for place, source in enumerate(how.sources):

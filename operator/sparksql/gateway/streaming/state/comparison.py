@@ -75,9 +75,9 @@ class Misfit:
             case Rebuilding() as how:
                 text = rebuilt_message(self.found, self.old, self.new, told(how))
             case NotRewritable(reason):
-                text = message(self.found, self.old, self.new, f"the state is not written anew for that: {reason}")
+                text = message(self.found, self.old, self.new, f"the state cannot be migrated: {reason}")
             case NotRebuildable(reason):
-                text = message(self.found, self.old, self.new, f"the state is not computed anew: {reason}")
+                text = message(self.found, self.old, self.new, f"the state cannot be rebuilt: {reason}")
             case None:
                 text = message(self.found, self.old, self.new)
         return own_error(Condition.STREAMING_STATE_INCOMPATIBLE, text, rewritable=self.is_met)
@@ -100,7 +100,7 @@ def is_run(session: JvmSession, statement: Statement, plan: LogicalPlan) -> bool
     if statement.kind.type in _OF_SESSION and not _is_global(plan):
         return True
     message = (
-        f"the text cannot be looked at without an effect: its {statement.kind.type} would have to be run first; "
+        f"the query cannot be validated without an effect: its {statement.kind.type} would have to run first; "
         "create what the INSERT needs by a statement of its own"
     )
     raise refusal(ErrorReason.NOT_IMPLEMENTED, message)

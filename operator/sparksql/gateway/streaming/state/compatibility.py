@@ -54,7 +54,7 @@ def differences(old: Description, new: Description) -> tuple[Difference, ...]:
         found += _output_modes(old, new)
         found += _group_filters(old, new)
     if not found and old.operators and old.is_of_first_version and not same_text:
-        earlier = "an earlier version, which did not write down enough to tell whether another text fits it"
+        earlier = "an earlier version, which did not record enough to compare another query with it"
         found.append(Difference(DifferenceKind.NOT_COMPARABLE, "the state", "", earlier, ""))
     return tuple(found)
 
@@ -131,7 +131,11 @@ def _operators(of_old: Description, of_new: Description, same_text: bool) -> Ite
             unknown = None if same_text else opaque(of_new.nodes, now.structure)
             if unknown is not None:
                 yield Difference(
-                    DifferenceKind.NOT_COMPARABLE, name, "", f"{unknown}, which cannot be told from another", ""
+                    DifferenceKind.NOT_COMPARABLE,
+                    name,
+                    "",
+                    f"{unknown}, which cannot be distinguished from another",
+                    "",
                 )
             continue
         found = list(_operator_differences(name, was, now))

@@ -122,7 +122,7 @@ def _read(
         qualified=qualified,
     )
     if len(found.operators) != len(walk.operators):
-        raise UnknownPlanError("its operators with state are told in two ways")
+        raise UnknownPlanError("the two descriptions of its stateful operators differ")
     conf = session.conf()
     return Description(
         spark_version=str(driver.context.version),

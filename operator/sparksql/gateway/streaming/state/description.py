@@ -136,7 +136,7 @@ class Description:
         try:
             raw = json.loads(text)
             if raw["version"] not in _READABLE_VERSIONS:
-                raise DescriptionError(f"it has version {raw['version']}, this driver knows {FORMAT_VERSION}")
+                raise DescriptionError(f"it has version {raw['version']}, this driver supports {FORMAT_VERSION}")
             return cls(
                 spark_version=str(raw["spark_version"]),
                 text_hash=str(raw["text_hash"]),

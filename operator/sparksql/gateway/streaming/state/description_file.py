@@ -73,7 +73,7 @@ class StateFile:
             return Description.from_json(self._before)
         except DescriptionError as broken:
             reason = (
-                f"{NAME} in the checkpoint, which says what its state means, cannot be read: {broken}. Remove it if this text "
+                f"{NAME} in the checkpoint, which describes the state, cannot be read: {broken}. Remove it if this text "
                 f"is the one that the state is of. Otherwise, {REMEDY}"
             )
             raise refusal(ErrorReason.STATE_INCOMPATIBLE, reason) from broken

@@ -67,7 +67,7 @@ def _visit(jvm: Jvm, node: LogicalPlan, found: list[Kept]) -> None:
         case "Aggregate" if node.isStreaming():
             planned = option(_planning(jvm, "PhysicalAggregation").unapply(node))
             if planned is None:
-                raise UnknownPlanError("Spark plans an aggregation in a way that is not known")
+                raise UnknownPlanError("Spark's plan of an aggregation has an unknown form")
             functions = tuple((int(each.resultId().id()), each) for each in elements(planned._2()))
             found.append(Kept("Aggregate", (functions,)))
         case "Join" if node.left().isStreaming() and node.right().isStreaming():

@@ -12,13 +12,13 @@ _SHOWN = 5  # differences in a message; the first ones cause most of the others
 _SHOWN_CHARS = 200
 _SOURCE = re.compile(r"\[(\d+)\]\.")
 REMEDY = (
-    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), have the state computed "
-    "anew from the history of the sources (spec.streaming.upgradeMode Rebuild), or begin without the state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
+    "change the query back, restore a savepoint that is compatible with it (spec.streaming.startFrom and restoreNonce), rebuild "
+    "the state from the history of the sources (spec.streaming.upgradeMode Rebuild), or start without the state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
 )
-NO_REMEDY = "none is needed: the state is written anew in another place, and the checkpoint that is there is kept"
+NO_REMEDY = "none is needed: the state is migrated to another location, and the existing checkpoint remains"
 REBUILT_REMEDY = (
-    "none is needed: the state is computed anew from the history of the sources in another place, and the checkpoint that is there is "
-    "kept"
+    "none is needed: the state is rebuilt from the history of the sources in another location, and the existing checkpoint "
+    "remains"
 )
 FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
 
@@ -30,22 +30,22 @@ def message(found: Sequence[Difference], old: Description, new: Description, why
         parts.append(why)
     if old.spark_version != new.spark_version:
         parts.append(
-            f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
-            "expression in another way"
+            f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may "
+            "print an expression differently"
         )
-    told = f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, "
+    told = f"the query is incompatible with the state in its checkpoint: {'; '.join(parts)}. To go on, "
     return f"{told}{FIRST_REMEDY if old.is_of_first_version else ''}{REMEDY}"
 
 
 def rewritten_message(found: Sequence[Difference], old: Description, new: Description) -> str:
     """Returns the differences of a text that the state fits once it is written anew."""
-    return f"the state in the checkpoint is written anew for the SQL text: {'; '.join(_told(found, old, new))}"
+    return f"the state in the checkpoint is migrated for the query: {'; '.join(_told(found, old, new))}"
 
 
 def rebuilt_message(found: Sequence[Difference], old: Description, new: Description, history: str) -> str:
     """Returns the differences of a text whose state is computed anew, and from what `history`."""
     told = "; ".join(_told(found, old, new))
-    return f"the state is computed anew for the SQL text from the history of its sources ({history}), as the old one does not fit: {told}"
+    return f"the state is rebuilt for the query from the history of its sources ({history}), as the old one is incompatible: {told}"
 
 
 def _told(found: Sequence[Difference], old: Description, new: Description) -> Iterator[str]:

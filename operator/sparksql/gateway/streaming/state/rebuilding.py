@@ -63,8 +63,8 @@ def other_sources(old: Description, new: Description) -> NotRebuildable | None:
     names = (", ".join(each.name for each in described.sources) for described in (old, new))
     was, now = names
     return NotRebuildable(
-        f"its sources are {now} and were {was}: of others nobody knows up to where they belong to the state. Change the text "
-        "with the sources that it has, or have the other ones in a SqlStatement of their own"
+        f"its sources are {now} and were {was}: the checkpoint has no offsets for other sources. Keep the sources "
+        "when you change the query, or read the other ones in another SqlStatement"
     )
 
 
@@ -92,7 +92,9 @@ def kafka_history(
             if end > start and (first is None or first > start):
                 there = "is gone" if first is None else f"is there from offset {first} on"
                 lost.append(f"partition {partition} of topic {topic} {there} and was read from {start} to {end}")
-    unknown = "" if compacted is not None else " (whether they are compacted Kafka does not tell this user)"
+    unknown = (
+        "" if compacted is not None else " (the topic configuration is not readable by this user: compaction unknown)"
+    )
     return _incomplete(source, lost) if lost else SourceHistory(source, f"{count} offsets{unknown}")
 
 
@@ -125,7 +127,7 @@ def files_history(source: str, read: Collection[str], there: Collection[str]) ->
     """Returns how many files are read again, or which ones are gone, of the paths that were read and those that there are."""
     lost = sorted(set(read).difference(there))
     if lost:
-        return _incomplete(source, [f"file {path.rpartition('/')[2]} is gone" for path in lost])
+        return _incomplete(source, [f"file {path.rpartition('/')[2]} no longer exists" for path in lost])
     return SourceHistory(source, f"{len(read)} files")
 
 

@@ -100,15 +100,15 @@ def _sources(old: Sequence[str], new: Sequence[str]) -> tuple[int | None, ...] |
     if added and removed:
         return "aggregates are added and removed at once, or one has become another: do one after the other"
     if added and list(new[: len(old)]) != list(old):
-        return "an aggregate is added before others, in the order of the target's columns: put it behind them"
+        return "an aggregate is added before others, in the order of the target's columns: put it after them"
     return tuple(old.index(each) if each in old else None for each in new)
 
 
 def _checked(old: Description, new: Description, found: Rewriting) -> Rewriting | NotRewritable:
     if not old.has_buffers:
         return NotRewritable(
-            "the state was described by an earlier version, without the columns that its aggregates are kept in: start "
-            "the text that it is of once"
+            "an earlier version described the state without the columns of its aggregates: "
+            "start the unchanged query once"
         )
     if old.spark_version != new.spark_version:
         return NotRewritable(
@@ -117,18 +117,18 @@ def _checked(old: Description, new: Description, found: Rewriting) -> Rewriting 
     added = {any(source is None for source in each.sources) for each in found.operators}
     if new.retracts and True in added:
         return NotRewritable(
-            "an aggregate that begins at the change would take back rows of the changelog that it never counted"
+            "an aggregate that starts at the change would retract rows of the changelog that it never counted"
         )
     if len(added) > 1:
         return NotRewritable("one aggregation has aggregates added and another removed: do one after the other")
     for each in found.operators:
         is_whole = len(each.after) == len(each.sources) and all((*each.before, *each.after))
         if not is_whole or max(source for source in each.sources if source is not None) >= len(each.before):
-            return NotRewritable("the columns that an aggregate is kept in are not known")
+            return NotRewritable("the stored columns of an aggregate are unknown")
         if any(
             each.before[source] != each.after[place] for place, source in enumerate(each.sources) if source is not None
         ):
-            return NotRewritable("an aggregate is kept in columns of other types")
+            return NotRewritable("an aggregate is stored in columns of other types")
     return found
 
 

@@ -48,16 +48,16 @@ def read_call(node: LogicalPlan) -> StateCall:
         is_named = simple_name(argument) == "NamedArgumentExpression"
         name = str(argument.key()).upper() if is_named else _ARGUMENTS[place] if place < len(_ARGUMENTS) else ""
         if name not in _ARGUMENTS or name in given:
-            raise PlacedError(f"{STATE_FUNCTION} takes one to three names: {_EXAMPLE}", span)
+            raise PlacedError(f"{STATE_FUNCTION} has one to three names as arguments: {_EXAMPLE}", span)
         value = argument.value() if is_named else argument
         given[name] = _text(value, span), span_of(value)
     if "SAVEPOINT" not in given:
-        raise PlacedError(f"{STATE_FUNCTION} takes the name of a SqlSavepoint: {_EXAMPLE}", span)
+        raise PlacedError(f"{STATE_FUNCTION} has the name of a SqlSavepoint as its argument: {_EXAMPLE}", span)
     operator, span_of_operator = given.get("OPERATOR", (None, None))
     form, span_of_form = given.get("FORM", (_FORMS[0], None))
     if form not in _FORMS or (operator is None and "FORM" in given):
         raise PlacedError(
-            f"{STATE_FUNCTION}: the third argument is 'kept' to have the aggregates of a named operator as they are kept",
+            f"{STATE_FUNCTION}: the third argument is 'kept' to read the aggregates of a named operator as they are stored",
             span_of_form or span,
         )
     return StateCall(given["SAVEPOINT"][0], operator, form == _FORMS[1], span, span_of_operator)
@@ -68,7 +68,7 @@ def location_of(call: StateCall, known: Iterable[SavepointPlace], namespace: str
     place = next((each for each in known if each.name == call.savepoint), None)
     if place is None:
         raise call.refusal(
-            f"there is no SqlSavepoint {call.savepoint!r} in namespace {namespace}; it takes the name of one, no path"
+            f"there is no SqlSavepoint {call.savepoint!r} in namespace {namespace}; the argument is a name, not a path"
         )
     if place.location is None:
         raise call.refusal(
@@ -82,6 +82,6 @@ def _text(value: Expression, span: Span | None) -> str:
     content: Any = value.value() if simple_name(value) == "Literal" else None
     if content is None or str(value.dataType().simpleString()) != "string":
         raise PlacedError(
-            f"{STATE_FUNCTION} takes names in quotes, known beforehand: {_EXAMPLE}", span_of(value) or span
+            f"{STATE_FUNCTION} has quoted names as arguments, constants: {_EXAMPLE}", span_of(value) or span
         )
     return str(content.toString())

@@ -71,7 +71,7 @@ def _check_names(wanted: Sequence[str], given: Sequence[str]) -> None:
     known, there = {name.lower() for name in wanted}, {name.lower() for name in given}
     if there == _OF_ALL and known != _OF_ALL:
         raise MisfitError(
-            "the rows have the form of all operators, JSON, which does not keep every value: read one, "
+            "the rows have the form of all operators, JSON, which loses some values: read one operator, "
             f"savepoint_state('savepoint', 'operator', 'kept'), and name it in spec.operator; {columns}"
         )
     lacking = [name for name in wanted if name.lower() not in there]
@@ -95,8 +95,8 @@ def _filled(part: Part, place: int, given: Given) -> list[Filling]:
         return [Filling(part.name, place, value=value) for value in (Value.TOTAL, Value.IS_EMPTY)]
     kept = ", ".join(part.kept)
     raise MisfitError(
-        f"column {part.name} must be a STRUCT of {kept}: its value alone does not tell what is kept of it; "
-        "savepoint_state gives it so with 'kept' as the third argument"
+        f"column {part.name} must be a STRUCT of {kept}: the state stores more than the value; "
+        "savepoint_state returns this form with 'kept' as the third argument"
     )
 
 

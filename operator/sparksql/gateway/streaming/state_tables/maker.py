@@ -116,7 +116,7 @@ class StateMaker:
             found = [each for each in tables if each.described is not None and each.described.kind == AGGREGATE]
             if len(found) != 1:
                 raise _refused(
-                    f"spec.operator: which aggregate the rows are of must be said, as the state has {names or 'none'}"
+                    f"spec.operator: name the aggregate that the rows belong to, as the state has {names or 'none'}"
                 )
             return found[0]
         wanted = next((each for each in tables if each.name == query.operator), None)
@@ -164,7 +164,7 @@ class StateMaker:
         if not found.is_told or len(found.keys) != len(key) or places != list(range(len(key) + len(value))):
             raise refusal(
                 ErrorReason.NOT_IMPLEMENTED,
-                f"the state of {table.name!r} cannot be made by a query: its description does not tell what is kept in which column "
+                f"the state of {table.name!r} cannot be built from a query: its description does not name the stored columns "
                 "(session windows, or a state of an earlier version)",
             )
         return found

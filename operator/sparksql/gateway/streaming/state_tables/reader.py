@@ -66,15 +66,15 @@ class SavepointStates:
         kind = simple_name(plan)
         if request.savepoints is None:
             message = (
-                f"{STATE_FUNCTION} is known in a SqlStatement alone: the operator tells its driver which savepoints there are, a "
-                "client cannot. Write CREATE TABLE ... AS SELECT in a SqlStatement to have the rows here"
+                f"{STATE_FUNCTION} works only in a SqlStatement, whose driver gets the list of savepoints "
+                "from the operator. Write CREATE TABLE ... AS SELECT in a SqlStatement to have the rows here"
             )
             raise refusal(ErrorReason.NOT_IMPLEMENTED, message)
         if kind in KEPT_AS_TEXT or (kind == "CreateViewCommand" and simple_name(plan.viewType()) == "PersistedView$"):
             kept = KEPT_AS_TEXT.get(kind, "view of the catalog")
             raise PlacedError(
-                f"a {kept} cannot call {STATE_FUNCTION}, only its text would be kept: CREATE TEMPORARY VIEW can, and so can a "
-                "table that is made of the rows",
+                f"a {kept} cannot call {STATE_FUNCTION}, as it stores the query's text only: use CREATE TEMPORARY "
+                "VIEW, or a table filled from the rows",
                 span,
             )
         of_stream = (request.streaming, request.dry_run, request.validate_against, request.preview_from)
@@ -127,7 +127,7 @@ class SavepointStates:
         if manifest.spark_version is not None and _version(manifest.spark_version) > self._driver.version:
             raise call.refusal(
                 f"savepoint {call.savepoint} was written by Spark {manifest.spark_version}, and this is "
-                f"{self._driver.context.version}, which does not know what later ones write: use a session with that Spark"
+                f"{self._driver.context.version}, which cannot read the format of later versions: use a session with that Spark"
             )
         return manifest
 
@@ -209,8 +209,8 @@ def _readable(call: StateCall, table: StateTable) -> StateTable:
     """The table. Raises PlacedError for a state that is not one of keys and values."""
     if table.operator.variables == ():
         raise call.refused_operator(
-            f"the state of operator {table.name!r} is kept in variables of a function, none of which has one value for each key, and "
-            "cannot be read as a table; name another operator, if there is one"
+            f"the state of operator {table.name!r} is stored in variables of a function, none of which has one value for each "
+            "key, and cannot be read as a table; name another operator, if there is one"
         )
     return table
 

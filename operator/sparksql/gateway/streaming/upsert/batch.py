@@ -17,7 +17,7 @@ from sparksql.gateway.streaming.upsert.names import DELETE, ORDER, PREFIX, prefi
 from sparksql.wire.control import ErrorReason
 
 _RANK = f"{PREFIX}rank"
-_NO_ORDER = "spec.streaming.upsert: two rows of one batch have the same keys, and no orderBy tells which one wins"
+_NO_ORDER = "spec.streaming.upsert: two rows of one batch have the same keys; add orderBy to define which one wins"
 _QUERY_ID = "sql.streaming.queryId"  # local property of Spark's stream thread
 
 

@@ -112,7 +112,7 @@ def database_writer(driver: SparkDriver, options: Upsert, relation: LogicalPlan)
     if jdbc is None:
         return None
     if not str(jdbc.url()).startswith(_URL):
-        raise invalid("", "of databases only PostgreSQL takes upserts")
+        raise invalid("", "of databases only PostgreSQL supports upserts")
     if options.deleted_retention_seconds is not None:
         raise invalid("deletedRetentionSeconds", "it is for tables of Iceberg and Delta")
     types = {str(column.name()): str(column.dataType().simpleString()) for column in elements(relation.output())}

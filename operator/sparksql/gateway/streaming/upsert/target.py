@@ -43,7 +43,8 @@ def upsert_target(name: str, table: Any) -> UpsertTarget:
     if _is_delta(leaf):
         return UpsertTarget(name, columns, is_delta=True)
     raise refusal(
-        ErrorReason.INVALID_SPEC, f"spec.streaming.upsert: table {name} knows no MERGE; make it USING iceberg or delta"
+        ErrorReason.INVALID_SPEC,
+        f"spec.streaming.upsert: table {name} does not support MERGE; create it USING iceberg or delta",
     )
 
 
