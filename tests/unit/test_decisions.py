@@ -19,6 +19,7 @@ _RFC = "RFC 9110: the classes of statuses are complete, and each other one is in
 _NO_HTTP = "no HTTP: it is a state, a byte or an exit code"
 _OWN_REASONS = "members of the operator's own enum of reasons"
 _OWN_CONDITIONS = "the gateway's own conditions"
+_SHAPE = "the shape of the word, whichever it is: a text of another shape is not shown"
 _EXACT = (
     "whole names of Spark's atomic types, which are its keywords; each other type has the branch of what is not known"
 )
@@ -68,11 +69,13 @@ REASONS: dict[Kind, dict[str, str]] = {
         "gateway.windowing.top_n._reversed": _DECIMAL,
     },
     Kind.SQL_STATE: {
+        "domain.public_text.error_summary": _SHAPE,
         "front.thrift_messages.is_not_ready": "a SQLSTATE that the gateway itself gives for this alone",
         "wire.failure.sql_states.verdict_of_class": "test_classes.py holds that each class of Spark has a rule; others are unknown",
         "wire.failure.sql_states.verdict_of_state": "exceptions from the rule of its class, which holds for what is not listed",
     },
     Kind.CONDITION: {
+        "domain.public_text.error_summary": _SHAPE,
         "gateway.frontends.connect.errors.__init__": "our own errors, whose conditions are all in the table",
         "gateway.frontends.connect.proxy._stream": "all conditions that Connect's server has about how answers are read",
         "gateway.sql.errors._unknown_routine": "Spark's two conditions of an unknown routine; of others the name is not known",

@@ -97,7 +97,7 @@ def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error:
     assert shown(decision) == PARKED
     assert decision.commands == ()
     assert words in message(decision)
-    assert f"the query runs on with the previous query (sqlHash {sql_hash(SQL)[:12]})" in message(decision)
+    assert f"the query continues with the previous query (sqlHash {sql_hash(SQL)[:12]})" in message(decision)
     assert decision.status.sql_hash == sql_hash(SQL)
     known = decision.status.error
     assert known is not None and (known.message, known.line) == (error.message, error.line)

@@ -45,7 +45,7 @@ from tests.unit.front.test_thrift_connections_of_the_front import (
     FakeSessions,
 )
 
-HANDLE = str(uuid.uuid4())
+HANDLE = "3b0e5a70-7c1a-4a57-9a53-6f8a2f0f4f11"  # the same in each process: it is in the names of tests
 UID = "uid-of-the-session"
 AS_USER = {"Authorization": f"Bearer {TOKEN}"}
 LIMITS = FrontLimits(hold_seconds=60)
