@@ -75,7 +75,7 @@ def _of_scalar(node: yaml.ScalarNode, schema: Mapping[str, Any], path: str) -> I
     elif wanted == "string" and given in ("integer", "number", "boolean"):
         yield _told(node, path, f'it must be a string: write "{node.value}", with the quotes')
     elif given is not None and wanted in _TYPES and wanted != given:
-        yield _told(node, path, f"{node.value[:100]}: it takes {_TYPES[wanted]}")
+        yield _told(node, path, f"{node.value[:100]}: it must be {_TYPES[wanted]}")
 
 
 def _meant(word: str, known: Any) -> str:

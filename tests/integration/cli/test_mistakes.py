@@ -61,12 +61,12 @@ MISTAKES = {
         '"SqlError"',
         "line 7: spec.retry.on[0]: SqlErorr: did you mean SqlError?",
     ),
-    "text as a priority": Mistake(statement("priority: high"), "spec.priority", "integer", "it takes a whole number"),
+    "text as a priority": Mistake(statement("priority: high"), "spec.priority", "integer", "it must be a whole number"),
     "unit in seconds": Mistake(
         statement("timeouts: {executionSeconds: 5m}"),
         "spec.timeouts.executionSeconds",
         "integer",
-        "5m: it takes a whole number",
+        "5m: it must be a whole number",
     ),
     "number in conf": Mistake(
         statement("conf: {spark.sql.shuffle.partitions: 8}"),

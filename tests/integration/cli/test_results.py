@@ -105,7 +105,7 @@ def test_results_of_a_cut_statement_are_incomplete(cluster: Cluster, operator: N
 def test_rows_of_a_dedicated_session_that_are_gone_are_the_exit_code(cluster: Cluster, operator: None) -> None:
     done = cluster.run("run", "-e", "SELECT many", "-o", "csv")
     assert (done.returncode, done.stdout) == (5, PREVIEW), done.stderr
-    assert "name a session for all rows" in done.stderr
+    assert "use a named session to keep all rows" in done.stderr
 
 
 PREVIEW = "id,text\n0,row 0\n1,row 1\n"

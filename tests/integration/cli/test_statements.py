@@ -106,7 +106,7 @@ def test_run_refuses_a_manifest_of_another_kind_before_anything_is_created(clust
     other = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
     done = cluster.run("run", "-f", "-", stdin=MANIFEST + other)
     assert done.returncode == 2
-    assert "SqlStatement manifests only, not ConfigMap" in done.stderr
+    assert "only SqlStatement manifests, not ConfigMap" in done.stderr
     assert cluster.statements() == []
 
 

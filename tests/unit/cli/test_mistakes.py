@@ -21,10 +21,10 @@ HEAD = "apiVersion: sparksql.dev/v1alpha1\nkind: SqlStatement\nmetadata: {name: 
             ["line 7: spec.result.maxrows: there is no such field: did you mean maxRows?"],
         ),
         (HEAD + "  mode: execute\n", ["line 6: spec.mode: execute: did you mean Execute?"]),
-        (HEAD + "  priority: high\n", ["line 6: spec.priority: high: it takes a whole number"]),
+        (HEAD + "  priority: high\n", ["line 6: spec.priority: high: it must be a whole number"]),
         (
             HEAD + "  timeouts: {executionSeconds: 5m}\n",
-            ["line 6: spec.timeouts.executionSeconds: 5m: it takes a whole number"],
+            ["line 6: spec.timeouts.executionSeconds: 5m: it must be a whole number"],
         ),
         (
             HEAD + "  conf: {spark.sql.shuffle.partitions: 8}\n",
