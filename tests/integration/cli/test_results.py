@@ -220,4 +220,4 @@ def test_logs_of_a_driver_that_is_gone_say_so(cluster: Cluster, operator: None) 
     eventually("running", lambda: cluster.phase("long") == "Running")
     done = cluster.run("logs", "long")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the driver of session analytics is gone" in done.stderr
+    assert "the driver of session analytics no longer exists" in done.stderr

@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,7 +33,9 @@ from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 LIMIT_BYTES = 512 << 20  # of the chart
-SERVED_SECONDS = 2.0  # and ten times what it takes before the attack: attackers and other tests share the cores
+SERVED_SECONDS = (
+    2.0  # and ten times what a server answers in that is not attacked: attackers and other tests share the cores
+)
 GOOD, NO_RIGHT, WRONG = "user-ada", "user-mallory", "wrong"
 MIB = 1 << 20
 CERTIFICATE, KEY = self_signed(("localhost",), datetime.now(UTC))
@@ -48,10 +50,14 @@ class Ports:
 
 @dataclass
 class Front:
+    """A front, and the drivers behind it, to which other clients connect directly."""
+
     pid: int
     ports: Ports
+    drivers: Ports
     peak: int = 0
     slowest: dict[str, float] = field(default_factory=dict)
+    slowest_driver: float = 0.0
 
     def sample(self) -> None:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
@@ -59,22 +65,27 @@ class Front:
 
     async def serves(self) -> None:
         """Another user's request by each protocol."""
-        for name, ask in (("rest", self._rest), ("thrift", self._thrift), ("connect", self._connect)):
-            began = time.monotonic()
-            async with asyncio.timeout(30):
-                await ask()
-            self.slowest[name] = max(self.slowest.get(name, 0), time.monotonic() - began)
+        ports = self.ports
+        requests = (
+            ("rest", self._rest, ports.rest),
+            ("thrift", self._thrift, ports.thrift),
+            ("connect", self._connect, ports.connect),
+        )
+        for name, request, at in requests:
+            self.slowest[name] = max(self.slowest.get(name, 0), await seconds_of(request(at)))
             self.sample()
+        for other in (self._rest(self.drivers.rest), self._connect(self.drivers.connect)):
+            self.slowest_driver = max(self.slowest_driver, await seconds_of(other))
 
-    async def _rest(self) -> None:
+    async def _rest(self, at: At) -> None:
         headers = {"Authorization": f"Bearer {GOOD}"}
-        url = f"https://localhost:{self.ports.rest.port}/v3/sessions"
+        url = f"https://localhost:{at.port}/v3/sessions"
         tls = ssl_context(CERTIFICATE)
         async with aiohttp.ClientSession() as http, http.post(url, ssl=tls, headers=headers, json={}) as answer:
             assert answer.status == 200, await answer.text()
 
-    async def _thrift(self) -> None:
-        client = Client(*await self.ports.thrift.open())
+    async def _thrift(self, at: At) -> None:
+        client = Client(*await at.open())
         try:
             assert await client.log_in(GOOD) == (COMPLETE, "")
             opened = await client.call("OpenSession", m.TOpenSessionReq(9, ""), m.TOpenSessionResp)
@@ -82,10 +93,17 @@ class Front:
         finally:
             client.writer.transport.abort()
 
-    async def _connect(self) -> None:
-        async with fill.channel(self.ports.connect) as channel:
+    async def _connect(self, at: At) -> None:
+        async with fill.channel(at) as channel:
             call = channel.unary_unary(fill.CONFIG)
             assert await call(b"\n\x01a", metadata=(("authorization", f"Bearer {GOOD}"),), timeout=30) == b"answer"
+
+
+async def seconds_of(request: Awaitable[None]) -> float:
+    began = time.monotonic()
+    async with asyncio.timeout(30):
+        await request
+    return time.monotonic() - began
 
 
 class ConnectDriver:
@@ -138,9 +156,11 @@ async def front(tmp_path: Path) -> AsyncIterator[Front]:
         try:
             assert process.stdout is not None
             own = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
-            made = Front(process.pid, Ports(**{name: At("127.0.0.1", port, CERTIFICATE) for name, port in own.items()}))
+            at = {name: At("127.0.0.1", port, CERTIFICATE) for name, port in own.items()}
+            made = Front(process.pid, Ports(**at), Ports(*(At("127.0.0.1", port, CERTIFICATE) for port in ports)))
             await made.serves()  # the first use loads code
             made.slowest.clear()
+            made.slowest_driver = 0.0
             yield made
         finally:
             process.kill()
@@ -203,15 +223,12 @@ DAILY = [
 @pytest.mark.parametrize("name", thorough_but(DAILY, ATTACKS))
 async def test_the_front_stays_within_its_memory_and_serves_another_user(front: Front, name: str) -> None:
     base = front.peak
-    await front.serves()
-    quiet = max(front.slowest.values())
-    front.slowest.clear()
     async with attack(name, front.ports) as held:
         for _ in range(3):
             front.sample()
             await front.serves()
             await asyncio.sleep(0.2)
     seen = {each: round(seconds, 2) for each, seconds in front.slowest.items()}
-    print(f"\n{name}: {held} held, {base >> 20} -> {front.peak >> 20} MiB, {seen}")
+    print(f"\n{name}: {held} held, {base >> 20} -> {front.peak >> 20} MiB, {seen}, drivers {front.slowest_driver:.2f}")
     assert front.peak < LIMIT_BYTES
-    assert max(front.slowest.values()) < SERVED_SECONDS + 10 * quiet, (seen, quiet)
+    assert max(front.slowest.values()) < SERVED_SECONDS + 10 * front.slowest_driver, (seen, front.slowest_driver)
