@@ -18,6 +18,14 @@ def volume(**source: Any) -> Change:
     return lambda p: p["spec"]["volumes"].append({"name": "more", **source})
 
 
+def token(audience: str) -> Manifest:
+    return {"serviceAccountToken": {"path": "token", "audience": audience}}
+
+
+def projected(*sources: Manifest) -> Change:
+    return volume(projected={"sources": [*sources]})
+
+
 def label(key: str, value: str | None) -> Change:
     if value is None:
         return lambda p: p["metadata"]["labels"].pop(key)
@@ -98,6 +106,14 @@ FORBIDDEN: dict[str, tuple[Change, str]] = {
     "another account": (said(serviceAccountName="admin"), "no service account but its driver's"),
     "a Secret volume": (volume(secret={"secretName": "s"}), "volumes only"),
     "a projected volume": (volume(projected={"sources": []}), "volumes only"),
+    "a projected token for the API server": (projected(token("https://kubernetes.default.svc")), "volumes only"),
+    "a projected token without an audience": (projected({"serviceAccountToken": {"path": "token"}}), "volumes only"),
+    "a projected token of an unknown audience": (projected(token("vault")), "volumes only"),
+    "a projected Secret": (projected({"secret": {"name": "s"}}), "volumes only"),
+    "a projected Secret beside a token": (
+        projected(token("sts.amazonaws.com"), {"secret": {"name": "s"}}),
+        "volumes only",
+    ),
     "a hostPath volume": (volume(hostPath={"path": "/"}), "volumes only"),
     "a volume of a CSI driver": (volume(csi={"driver": "secrets-store.csi.k8s.io"}), "volumes only"),
     "a Secret in its environment": (

@@ -22,7 +22,7 @@ from tests.chart.drivers import (
     start_driver,
     start_pool_driver,
 )
-from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
+from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, projected, said, token, volume
 from tests.support.apiserver import MERGE_PATCH, ApiServer
 
 
@@ -135,6 +135,12 @@ def test_an_executor_pod_mounts_its_drivers_executor_secret_once_and_no_other(
     for change in (of_another, volume(secret={"secretName": f"{driver.name}-executor"})):
         status, answer = attempt(driver, change)
         assert status == 422 and "volumes only" in answer, answer
+
+
+@pytest.mark.parametrize("audience", ["sts.amazonaws.com", "pods.eks.amazonaws.com", "api://AzureADTokenExchange"])
+def test_executor_pod_with_the_projected_token_of_a_cloud_identity_is_created(driver: Driver, audience: str) -> None:
+    status, answer = attempt(driver, projected(token(audience)))
+    assert status == 201, answer
 
 
 # --- what does not
