@@ -166,7 +166,7 @@ def test_whoever_has_no_right_to_a_session_is_told_so_and_nothing_of_it(
 def test_a_wrong_token_is_refused_in_the_words_of_the_protocol(front: Front, team: Space, protocol: str) -> None:
     session = f"{team.name}/shared"
     told = [refusal(front, protocol, each, session) for each in ("wrong", team.credentials("shared")[0])]
-    assert all("does not know this token" in each for each in told), told
+    assert all("does not accept this token" in each for each in told), told
     assert {"rest": "401", "connect": "UNAUTHENTICATED", "thrift": ""}[protocol] in told[0]
 
 

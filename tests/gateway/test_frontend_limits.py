@@ -403,7 +403,7 @@ async def test_results_of_all_sessions_together_have_a_bound_and_closing_one_mak
             sessions.append(await open_rest(http))
             refusal = await keep(sessions[-1])
         assert len(sessions) > 1, "the bound is not that of one session"
-        assert "kept for this session or driver" in refusal and "close operations that are done" in refusal
+        assert "more than this session or driver can store" in refusal and "close finished operations" in refusal
         assert await gauge(control, "client_result_bytes ") == kept, "nothing is kept of a result that was refused"
         assert len(list(results.iterdir())) == folders
         await sessions[0].close()

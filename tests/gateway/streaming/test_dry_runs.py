@@ -200,7 +200,7 @@ async def test_script_with_an_effect_before_its_insert_is_not_validated_and_has_
     ):
         await tables.ok("CREATE TABLE IF NOT EXISTS $.dst (id BIGINT, name STRING, n BIGINT) USING parquet")
         view = await looked(tables, f"{first}; {PLAIN.replace('@', '$.dst')}", VALIDATE)
-        assert view.error is not None and "would have to be run first" in view.error.message, view
+        assert view.error is not None and "would have to run first" in view.error.message, view
     assert await tables.rows("SELECT count(*) FROM $.used") == [(1,)]
     assert await tables.rows("SHOW TABLES IN $ LIKE 'dim|made'") == [(tables.database, "dim", False)]
 

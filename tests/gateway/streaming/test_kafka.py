@@ -83,7 +83,7 @@ async def test_kafka_table_reads_declared_columns_of_json(kafka: Kafka) -> None:
     assert await kafka.rows(in_with.format("orders")) == [(2,)]
     assert await kafka.rows(in_with.format("o")) == [(1,), (2,)]
     await kafka.refused("SELECT 1 WHERE 1 IN (SELECT id FROM $.orders)", "put it into a WITH")
-    await kafka.refused("CREATE VIEW $.v AS SELECT id FROM $.orders", "CREATE TEMPORARY VIEW can")
+    await kafka.refused("CREATE VIEW $.v AS SELECT id FROM $.orders", "use CREATE TEMPORARY VIEW")
     windows = "SELECT window.start, count(*) FROM STREAM $.orders WATERMARK ts DELAY OF INTERVAL 10 SECONDS GROUP BY window(ts, '1 minute')"
     assert (await kafka.run(windows, mode=StatementMode.VALIDATE)).state is OperationState.FINISHED
     await kafka.ok("CREATE TABLE $.copy USING parquet AS SELECT id FROM $.orders", "DROP TABLE $.orders")

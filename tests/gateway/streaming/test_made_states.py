@@ -250,7 +250,7 @@ KEPT = "savepoint_state('keyed-saved', 'aggregate', 'kept')"
             "spec.operator: the state has no operator 'aggregate 2'",
         ),
         ("SELECT 1", {"base": "sides", "operator": "join of streams left"}, "that of aggregates can"),
-        ("SELECT 1", {"base": "chained"}, "spec.operator: which aggregate the rows are of must be said"),
+        ("SELECT 1", {"base": "chained"}, "spec.operator: name the aggregate that the rows belong to"),
         ("SELECT * FROM savepoint_state('nowhere')", {}, "there is no SqlSavepoint 'nowhere'"),
         ("SELECT 1", {"checkpoint": None}, "statement it has no state yet"),
         (f"SELECT * FROM {KEPT} FULL JOIN savepoint_state('other') ON true", {"more": "other"}, "several savepoints"),

@@ -114,7 +114,7 @@ async def test_a_batch_that_was_planned_and_not_merged_is_merged(streams: Stream
     assert await merging.read(UPSERT) == 0
     await merging.write("(3, 'c'), (3, 'd')")
     failed = await streams.run(f"INSERT INTO {merging.dst} {ROWS}", upsert=UPSERT, output_mode=OutputMode.UPDATE)
-    assert failed.error is not None and "no orderBy" in failed.error.message, failed
+    assert failed.error is not None and "add orderBy" in failed.error.message, failed
     before = await merging.commits()
     assert await merging.read(Upsert(keys=("id",), order_by="name")) == 1
     assert await merging.commits() == before + 1

@@ -203,4 +203,4 @@ def test_a_function_that_nothing_tells_goes_on_with_the_very_same_text_alone(dri
         driver.base.udf().register("times", times(factor), kind)
         first = same(driver, text)
         assert not differences(first, same(driver, text))
-        assert "which cannot be told from another" in told(first, described(driver, text, "another layout"))
+        assert "which cannot be distinguished from another" in told(first, described(driver, text, "another layout"))

@@ -276,7 +276,7 @@ REFUSALS = {
     "distinct of a list": (f"SELECT count(DISTINCT array(v)) FROM {CALL} {BY}", "cannot be of type ARRAY<INT>"),
     "partition of a fixed size": (
         points("$.live").replace("GAP =>", "SIZE =>"),
-        "takes no PARTITION BY, as its windows are the same for all rows",
+        "allows no PARTITION BY, as its windows are the same for all rows",
     ),
 }  # fmt: skip
 

@@ -69,7 +69,7 @@ async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(en
         await env.patch(STATEMENTS, "st", {"sql": TEXT})
         healed = await runs(env, attempt=1, observedGeneration=3)
     told = message_of(seen)
-    assert "the query runs on with the text before it" in told and "operator 1: column k was int, is string" in told
+    assert "the query continues with the previous query" in told and "operator 1: column k was int, is string" in told
     assert (condition(seen, "Stalled"), condition(seen, "Healthy")) == ("True", "True")
     assert seen["status"]["error"]["message"] == "operator 1: column k was int, is string"
     assert "error" not in healed["status"]
