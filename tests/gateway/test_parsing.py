@@ -403,7 +403,7 @@ def test_a_block_changes_ansi_unless_double_quotes_depend_on_it(driver: SparkDri
     text = "BEGIN EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = false'; SELECT 1; END"
     classifier.classify(text, (), StatementMode.EXECUTE)
     session.conf().set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
-    with pytest.raises(StatementError, match="changes how texts are read"):
+    with pytest.raises(StatementError, match="changes how SQL is parsed"):
         classifier.classify(text, (), StatementMode.EXECUTE)
 
 

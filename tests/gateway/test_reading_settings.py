@@ -15,7 +15,7 @@ from .test_thrift_frontend import COLUMNS, Frontend, Session, thrift_port
 QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
 ESCAPES = "spark.sql.parser.escapedStringLiterals"
 NAME = 'SELECT "a" AS "b;c" FROM VALUES (7) AS t("a")'
-REFUSED = "changes how texts are read"
+REFUSED = "changes how SQL is parsed"
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ def _shows_its_last_change(context: Context) -> bool:
 
 _RULES: Sequence[tuple[str, Rule]] = (
     ("transform", _says("TRANSFORM ... USING runs a command")),
-    ("parser-conf", _says("changes how texts are read", "set it in the session")),
+    ("parser-conf", _says("changes how SQL is parsed", "set it in the session")),
     ("conf-keys", _says("is not among the keys that the session's class allows", "configuration key '.*' is")),
     ("local-files", _says("SQL may not use this local place")),
     ("substitution", _is_asked(r"\$\{")),

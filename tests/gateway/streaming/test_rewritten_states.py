@@ -315,7 +315,7 @@ async def test_a_rewriting_is_told_beforehand_and_a_start_in_place_asks_for_anot
     assert told.state is OperationState.FINISHED and told.result is not None, told
     assert [(row[0], row[2]) for row in told.result.preview] == [("AggregateAdded", each) for each in "smcdux"]
     message, is_rewritable = refusal(await rewrites.in_place(name, MORE))
-    assert is_rewritable and "is written anew" in message and "column s was added" in message
+    assert is_rewritable and "is migrated for the query" in message and "column s was added" in message
     silent = await rewrites.streams.run(MORE.replace("@", name), name)
     assert refusal(silent)[1] is False, "who does not know of it is not told"
     assert rewrites.files(name) == before

@@ -266,7 +266,7 @@ REFUSALS = {
     "no bounds": (f"SELECT k, count(*) FROM {CALL} GROUP BY k, window_end", "both window_start and window_end"),
     "other keys": (f"SELECT count(*) FROM {CALL} GROUP BY uid, window_start, window_end", "columns of PARTITION BY, k,"),
     "more keys": (f"SELECT count(*) FROM {CALL} {BY}, uid", "columns of PARTITION BY, k,"),
-    "no aggregation": (f"SELECT * FROM {CALL}", "its rows are aggregated, GROUP BY k, window_start, window_end"),
+    "no aggregation": (f"SELECT * FROM {CALL}", "aggregate its rows, GROUP BY k, window_start, window_end"),
     "grouping sets": (f"SELECT count(*) FROM {CALL} GROUP BY ROLLUP(k, window_start, window_end)", "its rows are aggregated"),
     "bound in an aggregate": (f"SELECT max(window_end) FROM {CALL} {BY}", "known when rows have been aggregated"),
     "list": (f"SELECT collect_list(v) FROM {CALL} {BY}", "collect_list of INT is no aggregate"),
