@@ -267,7 +267,7 @@ REFUSALS = {
     "other keys": (f"SELECT count(*) FROM {CALL} GROUP BY uid, window_start, window_end", "columns of PARTITION BY, k,"),
     "more keys": (f"SELECT count(*) FROM {CALL} {BY}, uid", "columns of PARTITION BY, k,"),
     "no aggregation": (f"SELECT * FROM {CALL}", "aggregate its rows, GROUP BY k, window_start, window_end"),
-    "grouping sets": (f"SELECT count(*) FROM {CALL} GROUP BY ROLLUP(k, window_start, window_end)", "its rows are aggregated"),
+    "grouping sets": (f"SELECT count(*) FROM {CALL} GROUP BY ROLLUP(k, window_start, window_end)", "aggregate its rows"),
     "bound in an aggregate": (f"SELECT max(window_end) FROM {CALL} {BY}", "known when rows have been aggregated"),
     "list": (f"SELECT collect_list(v) FROM {CALL} {BY}", "collect_list of INT is no aggregate"),
     "distinct sum": (f"SELECT sum(DISTINCT v) FROM {CALL} {BY}", "sum(DISTINCT ...)"),
