@@ -41,7 +41,7 @@ NAMESPACED_RIGHTS: set[Rule] = {
     ("", "services", "", verbs("get create patch delete")),
     ("networking.k8s.io", "networkpolicies", "", verbs("get create patch delete")),
     ("", "persistentvolumeclaims", "", verbs("get")),
-    ("batch", "jobs", "", verbs("get create")),
+    ("batch", "jobs", "", verbs("get create delete")),
     ("", "serviceaccounts", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "rolebindings", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "clusterroles", "spark-sql-driver", verbs("bind")),

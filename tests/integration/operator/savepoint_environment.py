@@ -200,6 +200,19 @@ class SavepointEnvironment(Environment):
         await self.client.patch_merge(JOBS, self.namespace, name, body, subresource="status")
 
 
+def dies_after_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next operator ends once it has created a Job, before it records its UID."""
+
+    class FaultyKube(KubeClient):
+        async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
+            created = await super().create(resource, namespace, body)
+            if resource == JOBS:
+                await crash()
+            return created
+
+    monkeypatch.setattr("sparksql.operator.KubeClient", FaultyKube)
+
+
 def dies(monkeypatch: pytest.MonkeyPatch, side: str, step: str) -> None:
     """Operators started from now on end once `before` or `after` a step: `intent`, `save`, `cancel` or `end`."""
     left = [(side, step)]

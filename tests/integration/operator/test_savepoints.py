@@ -16,7 +16,7 @@ from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import message_of
 from tests.integration.operator.fake_savepoints import FILE_COUNT, SIZE_BYTES, SPARK_VERSION
 from tests.integration.operator.fake_streams import Saved
-from tests.integration.operator.savepoint_environment import SAVEPOINT_ROOT, TEXT, SavepointEnvironment, dies
+from tests.integration.operator.savepoint_environment import SAVEPOINT_ROOT, TEXT, SavepointEnvironment, dies, dies_after_a_job
 from tests.support.apiserver import ApiServer
 
 OLD = "file:///old/savepoint"
@@ -297,6 +297,30 @@ async def test_deleted_savepoint_object_goes_only_after_its_data(env: SavepointE
     assert job is not None
     assert f"--target={savepoint['status']['location']}" in job["spec"]["template"]["spec"]["containers"][0]["args"]
     assert forgotten["status"]["phase"] == "Running"
+
+
+async def test_deletion_job_without_a_recorded_uid_is_replaced_after_a_restart(
+    env: SavepointEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with env.operator():
+        await env.streams()
+        await env.save(reclaimPolicy="Delete")
+        savepoint = await env.saved()
+    await env.delete(SAVEPOINTS, "sp")
+    with monkeypatch.context() as patch:
+        dies_after_a_job(patch)
+        await env.operator_dies()
+    unrecorded = await env.job_of(savepoint)
+    assert unrecorded is not None
+    assert "deletionJobUID" not in (await env.get(SAVEPOINTS, "sp"))["status"]
+    async with env.operator() as operator:
+        recorded = await env.wait(SAVEPOINTS, "sp", "a Job of its own", lambda o: "deletionJobUID" in o["status"])
+        job = await env.job_of(savepoint)
+        assert job is not None
+        assert job["metadata"]["uid"] == recorded["status"]["deletionJobUID"] != unrecorded["metadata"]["uid"]
+        await env.end_job(savepoint, "SuccessCriteriaMet", "Complete")
+        await env.gone(SAVEPOINTS, "sp")
+        assert "sparksql_finalizer_deadlines_total{" not in operator.metrics.render().decode()
 
 
 async def test_data_of_a_deleted_retained_or_adopted_savepoint_stays(env: SavepointEnvironment) -> None:

@@ -46,10 +46,10 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]
-# A Job deletes a savepoint's data; Kubernetes removes the Job.
+# A Job deletes a savepoint's data; Kubernetes removes the Job. The operator deletes one whose UID it could not record.
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, create]
+  verbs: [get, create, delete]
 # The session's service account, bound to the one driver role and to no other.
 - apiGroups: [""]
   resources: [serviceaccounts]

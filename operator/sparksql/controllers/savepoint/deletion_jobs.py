@@ -21,7 +21,7 @@ from sparksql.kube.builders.deletion import (
     deletion_secret,
     secret_owners,
 )
-from sparksql.kube.errors import NotFound
+from sparksql.kube.errors import Conflict, NotFound
 from sparksql.kube.resources import JOBS, SECRETS
 
 Object = dict[str, Any]
@@ -58,6 +58,8 @@ class DeletionJobs:
         """Creates the Job under `service_account`, that of the statement's session, and returns its UID. Raises ApiError.
 
         None if a Job of the name exists, or if the namespace is being deleted. An existing Secret of that name gets our settings.
+        An existing Job has no recorded UID: an operator that ended after it had created the Job, or another account, left it.
+        It is deleted, and a later call creates ours; what the first one has deleted is no error for the second.
         """
         metadata = savepoint.metadata
         deletion = DataDeletion(
@@ -76,6 +78,7 @@ class DeletionJobs:
                 await client.patch_merge(SECRETS, deletion.namespace, deletion.name, {"data": secret["data"]})
         job = await create_missing(client, JOBS, deletion_job(deletion))
         if job is None:
+            await self._delete_unrecorded(deletion)
             return None
         uid: str = job["metadata"]["uid"]
         self._made[metadata.uid] = uid
@@ -83,6 +86,15 @@ class DeletionJobs:
             self._made.popitem(last=False)
         await client.patch_merge(SECRETS, deletion.namespace, deletion.name, secret_owners(deletion, uid))
         return uid
+
+    async def _delete_unrecorded(self, deletion: DataDeletion) -> None:
+        """Deletes the Job of this name if it has the labels of ours: one with other labels is not ours to delete."""
+        client = self._context.client
+        with suppress(NotFound, Conflict):  # it has gone, or another has its name: the next look decides
+            job = await client.get(JOBS, deletion.namespace, deletion.name)
+            if job["metadata"].get("labels", {}).items() >= deletion_job(deletion)["metadata"]["labels"].items():
+                uid = job["metadata"]["uid"]
+                await client.delete(JOBS, deletion.namespace, deletion.name, uid=uid, propagation="Background")
 
 
 def _state(job: Object) -> DeletionJob | DeletionFailed:
