@@ -62,7 +62,11 @@ def test_links_in_documents_lead_to_files_that_exist(document: Path) -> None:
 
 
 def test_every_setting_of_the_gateway_is_explained_with_its_default() -> None:
-    rows = [line.split("|") for line in (ROOT / "docs" / "clients.md").read_text().splitlines() if PREFIX in line[:30]]
+    rows = [
+        line.split("|")
+        for line in (ROOT / "docs" / "clients.md").read_text().splitlines()
+        if line.startswith(f"| `{PREFIX}")
+    ]
     explained = {row[1].strip().strip("`"): row[2].strip() for row in rows}
     assert tuple(explained) == KEYS
     assert parse(explained) == parse({})
