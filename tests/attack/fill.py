@@ -81,14 +81,17 @@ def unfinished_bodies(at: At, token: str, count: int, size: int) -> contextlib.A
 
     async def begin() -> Streams:
         reader, writer = await at.open()
-        head = (
-            f"POST /v3/sessions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Length: {size}\r\n\r\n"
-        )
-        writer.write(head.encode())
+        writer.write(post_head(token, "/v3/sessions", size))
         await _sent(writer, size - 1)
         return reader, writer
 
     return _held(count, begin)
+
+
+def post_head(token: str, path: str, size: int) -> bytes:
+    """The head of a request whose body is to have so many bytes."""
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Length: {size}\r\n\r\n"
+    return head.encode()
 
 
 def idle_logins(at: At, token: str, count: int) -> contextlib.AbstractAsyncContextManager[int]:

@@ -56,6 +56,14 @@ class ScriptedSessions:
         if user.name.startswith("mallory"):
             raise FrontError(Refusal.FORBIDDEN, f"user {user.name} may not connect")
 
+    async def check_handle(self, user: User, handle: str) -> None:
+        if user.name.startswith("mallory"):
+            raise FrontError(Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
+
+    async def of_handle(self, user: User, handle: str, *_: Any) -> Target:
+        await self.check_handle(user, handle)
+        return self._target
+
     async def chosen(self, user: User, asked: Asked, _: str) -> SessionKey:
         await self.check(user, asked)
         return self._target.key

@@ -27,7 +27,16 @@ ANSWERS = REPOSITORY / "tests/unit/wire/failure/object_store_answers.csv"
 TYPES = REPOSITORY / "tests/gateway/failure_types.csv"
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _CAUSES = (None, FailureKind.STATEMENT, FailureKind.ENVIRONMENT)
-_NO_RULE = Verdict(FailureKind.UNKNOWN, "no rule")
+# Why a type without a rule is unknown: a few attempts are made, then the statement is parked or ends.
+_WITHOUT_A_RULE = {
+    "Spark": "its condition decides, or else its cause",
+    "Hadoop": "its cause decides, or it is of a file system or a command that a session does not use",
+    "Kafka": "its cause decides, or it answers brokers, administrators or consumer groups, and Spark reads without a group",
+    "AWS": "its cause decides, or it is of a service that a session does not use",
+    "Iceberg": "a commit, a file or the catalog's answer is not what was expected; the table's owner knows more",
+    "Delta": "its condition decides, or else its cause",
+    "PostgreSQL": "its SQLSTATE decides",
+}
 
 # Of whose clients each exception is listed: what storage, Kafka, catalogs and table formats can throw at a statement.
 OWNERS = (
@@ -44,34 +53,61 @@ OWNERS = (
 )
 _SHADED = (".shaded.", ".relocated.", ".thirdparty.", ".connect.")
 
-# The codes that S3 answers with, and their statuses: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+# The codes that S3 answers with, and their statuses: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; with
+# those of the object store of the tests, whose sources `tests/integration/test_reasons_of_components.py` compares.
 S3_CODES: dict[HTTPStatus, tuple[str, ...]] = {
-    HTTPStatus.MOVED_PERMANENTLY: ("PermanentRedirect",),
+    HTTPStatus.MOVED_PERMANENTLY: ("PermanentRedirect", "WebsiteRedirect"),
+    HTTPStatus.NOT_MODIFIED: ("NotModified",),
     HTTPStatus.TEMPORARY_REDIRECT: ("Redirect", "TemporaryRedirect"),
     HTTPStatus.BAD_REQUEST: (
-        "AuthorizationHeaderMalformed", "BadDigest", "EntityTooLarge", "EntityTooSmall", "ExpiredToken", "IllegalLocationConstraintException",
-        "IncompleteBody", "InvalidArgument", "InvalidBucketName", "InvalidDigest", "InvalidPart", "InvalidPartOrder", "InvalidRequest",
-        "InvalidToken", "InvalidURI", "KeyTooLongError", "MalformedXML", "RequestTimeout", "TokenRefreshRequired", "TooManyBuckets",
+        "AccessControlListNotSupported", "AmbiguousGrantByEmailAddress", "AuthorizationHeaderMalformed",
+        "AuthorizationQueryParametersError", "BadDigest", "BadRequest", "CredentialsNotSupported",
+        "DirectoryObjectContainsData", "EntityTooLarge", "EntityTooSmall", "ErrDirectoryNotEmpty", "ExpiredToken",
+        "IllegalLocationConstraintException", "IncompleteBody", "IncorrectNumberOfFilesInPostRequest", "InlineDataTooLarge",
+        "InvalidAccessPoint", "InvalidAccessPointAliasError", "InvalidArgument", "InvalidBucketAclWithObjectOwnership",
+        "InvalidBucketName", "InvalidBucketState", "InvalidChunkSizeError", "InvalidDigest",
+        "InvalidEncryptionAlgorithmError", "InvalidHostHeader", "InvalidHttpMethod", "InvalidLocationConstraint",
+        "InvalidPart", "InvalidPartOrder", "InvalidPolicyDocument", "InvalidRedirectLocation", "InvalidRequest",
+        "InvalidSOAPRequest", "InvalidSessionException", "InvalidSignature", "InvalidStorageClass", "InvalidTag",
+        "InvalidTargetBucketForLogging", "InvalidToken", "InvalidURI", "KeyTooLongError", "MalformedACLError",
+        "MalformedPOSTRequest", "MalformedTrailerError", "MalformedXML", "MaxMessageLengthExceeded",
+        "MaxPostPreDataLengthExceededError", "MetadataTooLarge", "MissingAttachment", "MissingAuthenticationToken",
+        "MissingRequestBodyError", "MissingSecurityElement", "NoLoggingStatusForKey", "NoSuchObjectLockConfiguration",
+        "RequestHeaderSectionTooLarge", "RequestIsNotMultiPartContent", "RequestTimeout", "TokenCodeInvalidError",
+        "TokenRefreshRequired", "TooManyBuckets", "UnexpectedContent", "UnresolvableGrantByEmailAddress",
+        "UnsupportedArgument", "UnsupportedSignature", "UserKeyMustBeSpecified", "XAmzContentSHA256Mismatch",
     ),
     HTTPStatus.UNAUTHORIZED: ("Unauthorized",),
     HTTPStatus.FORBIDDEN: (
-        "AccessDenied", "AccountProblem", "AllAccessDisabled", "InvalidAccessKeyId", "InvalidObjectState", "InvalidPayer", "NotSignedUp",
-        "RequestTimeTooSkewed", "SignatureDoesNotMatch",
+        "AccessDenied", "AccessForbidden", "AccountProblem", "AllAccessDisabled", "CrossLocationLoggingProhibited",
+        "InvalidAccessKeyId", "InvalidObjectState", "InvalidPayer", "InvalidSecurity", "NotSignedUp", "QuotaExceeded",
+        "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnauthorizedAccess", "UnauthorizedAccessError",
     ),
-    HTTPStatus.NOT_FOUND: ("NoSuchBucket", "NoSuchKey", "NoSuchUpload", "NoSuchVersion"),
+    HTTPStatus.NOT_FOUND: (
+        "MissingSecurityHeader", "NoSuchAccessPoint", "NoSuchAsyncRequest", "NoSuchBucket", "NoSuchBucketPolicy",
+        "NoSuchCORSConfiguration", "NoSuchKey", "NoSuchLifecycleConfiguration", "NoSuchMultiRegionAccessPoint",
+        "NoSuchTagSet", "NoSuchUpload", "NoSuchVersion", "NoSuchWebsiteConfiguration",
+        "ObjectLockConfigurationNotFoundError", "OwnershipControlsNotFoundError", "ReplicationConfigurationNotFoundError",
+        "ServerSideEncryptionConfigurationNotFoundError",
+    ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("MethodNotAllowed",),
     HTTPStatus.REQUEST_TIMEOUT: ("RequestTimeout",),
-    HTTPStatus.CONFLICT: ("BucketNotEmpty", "ConditionalRequestConflict", "OperationAborted", "RestoreAlreadyInProgress"),
+    HTTPStatus.CONFLICT: (
+        "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "BucketNotEmpty", "ClientTokenConflict",
+        "ConditionalRequestConflict", "ExistingObjectIsDirectory", "InvalidBucketOwnerAWSAccountID", "InvalidBucketState",
+        "ObjectParentIsFile", "OperationAborted", "RestoreAlreadyInProgress",
+    ),
     HTTPStatus.GONE: ("Gone",),
     HTTPStatus.LENGTH_REQUIRED: ("MissingContentLength",),
     HTTPStatus.PRECONDITION_FAILED: ("PreconditionFailed",),
-    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: ("InvalidRange",),
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: ("InvalidPartNumber", "InvalidRange"),
     HTTPStatus.TOO_MANY_REQUESTS: ("TooManyRequests",),
     HTTPStatus.INTERNAL_SERVER_ERROR: ("InternalError",),
-    HTTPStatus.NOT_IMPLEMENTED: ("NotImplemented",),
+    HTTPStatus.NOT_IMPLEMENTED: ("NotImplemented", "VersioningNotConfigured"),
     HTTPStatus.BAD_GATEWAY: ("BadGateway",),
-    HTTPStatus.SERVICE_UNAVAILABLE: ("ServiceUnavailable", "SlowDown"),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("Busy", "ServiceUnavailable", "SlowDown"),
     HTTPStatus.GATEWAY_TIMEOUT: ("GatewayTimeout",),
+    HTTPStatus.INSUFFICIENT_STORAGE: ("InsufficientStorage",),
 }  # fmt: skip
 
 
@@ -119,7 +155,7 @@ def types(connectors: Iterable[Path]) -> str:
         for name in sorted(
             each for each in known if each.startswith(package) and not any(part in each for part in _SHADED)
         ):
-            verdict = verdict_of(Thrown(known[name])) or _NO_RULE
+            verdict = verdict_of(Thrown(known[name])) or Verdict(FailureKind.UNKNOWN, _WITHOUT_A_RULE[owner])
             rows.append((owner, name, verdict.kind, verdict.why))
     return _table(("owner", "type", "class", "why"), rows)
 

@@ -24,7 +24,8 @@ from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.front.promises import Promises
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
-from sparksql.front.thrift_http import ThriftHttp
+from sparksql.front.thrift_http import AnsweredError, ThriftHttp
+from sparksql.protocols.bounds import MAX_OPENING_BYTES
 from sparksql.protocols.budget import Budget
 from sparksql.protocols.hiveserver2.http import presented_token
 from sparksql.protocols.http_limits import claim, mark_busy, read_body
@@ -75,7 +76,7 @@ class RestFront:
 
     def application(self) -> web.Application:
         """Makes the application, with the bounds that a driver's has."""
-        body = read_body(self._budget, lambda request: request[_USER].name)
+        body = read_body(self._budget, lambda request: request[_USER].name, self._extent)
         app = web.Application(
             client_max_size=MAX_BODY_BYTES,
             middlewares=[mark_busy, self._errors(), self._authentication(), self._right(), body],
@@ -88,6 +89,8 @@ class RestFront:
         async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
             try:
                 return await handler(request)
+            except AnsweredError as answered:
+                return answered.answer
             except FrontError as refusal:
                 self._metrics.refused("rest", refusal)
                 return _error(_STATUSES[refusal.refusal], str(refusal))
@@ -124,6 +127,17 @@ class RestFront:
             return await handler(request)
 
         return check
+
+    async def _extent(self, request: web.Request, begun: bytes) -> int:
+        """How large a body may be: only the right to a session, which `_right` has checked or a message names, gives more."""
+        segments = read_target(request.raw_path).segments
+        if is_thrift(segments):
+            return await self._thrift.extent(request[_USER], begun, MAX_BODY_BYTES)
+        match client_path(segments).rest:
+            case ("sessions", handle, *_) if _HANDLE.fullmatch(handle):
+                return MAX_BODY_BYTES
+            case _:
+                return MAX_OPENING_BYTES
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         segments = read_target(request.raw_path).segments

@@ -32,6 +32,7 @@ from sparksql.front.thrift_messages import (
     read_call,
     refusal_reply,
 )
+from sparksql.protocols.bounds import MAX_OPENING_BYTES
 from sparksql.protocols.budget import Budget, Lease, OverBudgetError
 from sparksql.protocols.gate import Tls
 from sparksql.protocols.hiveserver2.codec import ProtocolError, Reader
@@ -151,7 +152,7 @@ class ThriftFront:
         """Reads calls until one opens a session, and hands that to its driver, which has a time of its own."""
         while True:
             try:
-                message = await read_frame(reader, self._limits.frame_seconds, held)
+                message = await read_frame(reader, self._limits.frame_seconds, held, MAX_OPENING_BYTES)
             except RefusedFrameError as refused:
                 _write(writer, exception_reply("", 0, str(refused)))
             else:

@@ -23,6 +23,7 @@ from sparksql.protocols.hiveserver2.messages import (
     TApplicationException,
     TOpenSessionReq,
     TOpenSessionResp,
+    TSessionHandle,
     TStatus,
     TStatusCode,
 )
@@ -60,8 +61,21 @@ def read_call(message: bytes) -> Call:
     name, _, sequence = reader.header()
     if name == OPEN_SESSION:
         return Call(name, sequence, opens=reader.argument(TOpenSessionReq))
-    guid = reader.argument(SessionRequest).session_handle.session_id.guid
-    return Call(name, sequence, handle=str(uuid.UUID(bytes=guid)) if len(guid) == 16 else "")
+    return Call(name, sequence, handle=_handle(reader.argument(SessionRequest).session_handle))
+
+
+def read_begin(begun: bytes) -> Call:
+    """Reads a call from its first bytes, without a request to open a session. Raises ProtocolError."""
+    reader = Reader(begun)
+    name, _, sequence = reader.header()
+    if name == OPEN_SESSION:
+        return Call(name, sequence)
+    return Call(name, sequence, handle=_handle(reader.begin(TSessionHandle)))
+
+
+def _handle(about: TSessionHandle) -> str:
+    guid = about.session_id.guid
+    return str(uuid.UUID(bytes=guid)) if len(guid) == 16 else ""
 
 
 def open_call(call: Call, user: str, configuration: Mapping[str, str]) -> bytes:

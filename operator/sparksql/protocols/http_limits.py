@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from sparksql.protocols.bounds import MAX_OPENING_BYTES
 from sparksql.protocols.budget import Budget, Holder, Lease, OverBudgetError
 from sparksql.protocols.gate import Tls, open_gate, port_of
 from sparksql.protocols.slots import Slot, Slots
@@ -32,6 +33,10 @@ RETRY_SECONDS = 2
 LINGER_SECONDS = 2.0  # for the rest of a body that was refused
 MAX_HEAD_LINE_BYTES = 8_190
 MAX_HEADERS = 64
+
+
+Extent = Callable[[web.Request, bytes], Awaitable[int]]
+"""Returns how many bytes a body may have, by its first ones. Raises what refuses the request."""
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
@@ -82,8 +87,10 @@ def _connection_of(request: web.Request) -> _Connection | None:
     return protocol if isinstance(protocol, _Connection) else None
 
 
-def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder]) -> Middleware:
+def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder], extent: Extent | None = None) -> Middleware:
     """Makes the middleware that reads a request's body, which handlers find read, and counts the request as a call.
+
+    With an `extent`, no more than MAX_OPENING_BYTES are read before it returns how large the body may be.
 
     Each piece is taken from its holder's share of the budget before it is kept, and given back when the handler has ended.
     Must be the innermost middleware, behind authentication. It raises 400 for a body that is not what its headers say, 408
@@ -98,7 +105,7 @@ def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder]) -> Mid
             try:
                 call.grow(1)
                 async with asyncio.timeout(BODY_SECONDS):
-                    await _read(request, held)
+                    await _read(request, held, extent)
             except OverBudgetError as over:
                 raise refused(over) from None
             except TimeoutError:
@@ -118,15 +125,25 @@ def refused(over: OverBudgetError) -> web.HTTPException:
     return web.HTTPServiceUnavailable(reason=str(over), headers=headers)
 
 
-async def _read(request: web.Request, held: Lease) -> None:
+async def _read(request: web.Request, held: Lease, extent: Extent | None) -> None:
     """Reads a body as `request.read()` does, which takes nothing from a budget and unpacks large pieces at once."""
-    body, most = bytearray(), request.client_max_size
+    body, most = bytearray(), request.client_max_size if extent is None else MAX_OPENING_BYTES
     while piece := await request.content.readany():
         held.grow(len(piece))
         body.extend(piece)
+        if len(body) > most and extent is not None:
+            most, extent = await extent(request, bytes(body)), None
         if len(body) > most:
-            raise web.HTTPRequestEntityTooLarge(most)
+            raise _too_large(most)
     request._read_bytes = bytes(body)  # where request.read() has it
+
+
+def _too_large(most: int) -> web.HTTPException:
+    """aiohttp's own exception has no room for a reason."""
+    if most > MAX_OPENING_BYTES:
+        return web.HTTPRequestEntityTooLarge(most)
+    reason = f"a request that opens a session has at most {most} bytes: send its name and properties alone"
+    return web.HTTPRequestEntityTooLarge(most, reason=reason)
 
 
 class BoundedSite(web.BaseSite):

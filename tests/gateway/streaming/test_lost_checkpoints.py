@@ -119,3 +119,33 @@ async def test_a_restored_query_whose_checkpoint_was_removed_does_not_begin_with
     assert refused.error is not None and refused.error.reason is ErrorReason.CHECKPOINT_LOST, refused
     assert (streams.folder / "fork" / "commits" / str(known.committed_batch_id)).exists()
     assert await streams.rows("SELECT id FROM $.forked") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("older", "difference"),
+    [
+        ("commits", "batch 2 was planned, and batch 1 before it has no file in commits"),
+        ("offsets", "batch 2 was committed, and the file offsets/2 of what it has read is not there"),
+    ],
+)
+async def test_checkpoint_with_an_older_log_starts_nothing(streams: Streams, older: str, difference: str) -> None:
+    """Also where the operator knows of no batch: its own objects may be of the same backup."""
+    await streams.ok("CREATE TABLE $.dst (id INT) USING iceberg")
+    await streams.drained(INSERT)
+    checkpoint, kept = streams.folder / "c", streams.folder / "kept"
+    shutil.copytree(checkpoint, kept)
+    for row in (3, 4):
+        await streams.ok(f"INSERT INTO $.src SELECT {row}, 'c', ts FROM $.src LIMIT 1")
+        await streams.drained(INSERT)
+    shutil.rmtree(checkpoint / older)
+    shutil.copytree(kept / older, checkpoint / older)
+    await streams.ok("INSERT INTO $.src SELECT 5, 'e', ts FROM $.src LIMIT 1")
+    for known in (None, CheckpointContent(query_id=query_id(checkpoint), committed_batch_id=0)):
+        refused = await streams.run(INSERT, known=known)
+        assert refused.error is not None and refused.error.reason is ErrorReason.CHECKPOINT_LOST, refused
+        assert difference in refused.error.message and "restoreNonce" in refused.error.message
+    assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [*TAKEN, (3,), (4,)]
+
+
+def query_id(checkpoint: Path) -> str:
+    return str(json.loads((checkpoint / "metadata").read_text())["id"])

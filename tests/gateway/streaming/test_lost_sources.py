@@ -191,3 +191,16 @@ async def test_a_file_table_made_anew_gives_each_of_its_rows_once(streams: Strea
     await streams.ok("INSERT OVERWRITE $.src VALUES (9, 'i', NULL)")
     await streams.drained(insert)
     assert await rows_of(streams) == [1, 2, 7, 8, 9]
+
+
+async def test_file_replaced_within_the_same_second_parks_the_stream(streams: Streams) -> None:
+    folder = await stream_of_files(streams)
+    path = folder / "b.csv"
+    put_file(path, 3, age=0)
+    second = int(path.stat().st_mtime) - 10
+    os.utime(path, (second + 0.25, second + 0.25))
+    await streams.drained(FROM_FILES)
+    put_file(path, 4, age=0)
+    os.utime(path, (second + 0.5, second + 0.5))
+    lost(await streams.run(FROM_FILES), "b.csv", "other names")
+    assert await rows_of(streams) == [1, 2, 3]

@@ -56,9 +56,13 @@ class FileTable:
         await self.streams.ok(f"DROP TABLE {self.src}")
         await self.make()
 
-    async def cut(self) -> None:
-        """Takes all rows away."""
+    async def cut(self, how: int) -> None:
+        """Takes all rows away; `how` is one of four ways, where there are several."""
         await self.streams.ok(f"TRUNCATE TABLE {self.src}")
+
+    async def rows(self) -> set[int]:
+        """The rows that a batch reads."""
+        return {row[0] for row in await self.streams.rows(self.read.replace("STREAM ", ""))}
 
 
 class Folder(FileTable):
@@ -83,16 +87,16 @@ class Folder(FileTable):
 
     async def make_anew(self) -> None:
         """Empties the folder: what is put there next has the names of before."""
-        await self.cut()
+        await self.cut(1)
         self.written = 0
 
-    async def cut(self) -> None:
+    async def cut(self, how: int) -> None:
         for path in self.folder.iterdir():
             path.unlink()
 
 
 class IcebergTable(FileTable):
-    """A table of Iceberg; to cut it is to go back to its first snapshot, or to let all but the last one expire."""
+    """A table of Iceberg; to cut it is to remove, replace or roll back commits, or to let snapshots expire."""
 
     def __init__(self, streams: Streams, name: str) -> None:
         super().__init__(streams, name)
@@ -102,9 +106,40 @@ class IcebergTable(FileTable):
     async def make(self) -> None:
         await self.streams.ok(f"CREATE TABLE {self.src} (id INT) USING iceberg")
 
-    async def cut(self) -> None:
-        """Takes snapshots away; the rows stay."""
-        await self.streams.ok(EXPIRE.format(src=self.short))
+    async def cut(self, how: int) -> None:
+        await self.streams.ok(await self.statement(how))
+
+    async def statement(self, how: int) -> str:
+        match how:
+            case 1:
+                return EXPIRE.format(src=self.short)
+            case 2:
+                return f"CREATE OR REPLACE TABLE {self.src} (id INT) USING iceberg"
+            case 3:
+                return f"INSERT OVERWRITE {self.src} VALUES (-1)"
+            case _:
+                [(first,)] = await self.streams.rows(
+                    f"SELECT min_by(snapshot_id, committed_at) FROM {self.src}.snapshots"
+                )
+                return f"CALL lake.system.set_current_snapshot('{self.short}', {first})"
+
+
+class DeltaTable(FileTable):
+    """A table of Delta; to cut it is to remove, replace or restore."""
+
+    async def make(self) -> None:
+        await self.streams.ok(f"CREATE TABLE {self.src} (id INT) USING delta")
+
+    async def cut(self, how: int) -> None:
+        match how:
+            case 1:
+                await self.streams.ok(f"TRUNCATE TABLE {self.src}")
+            case 2:
+                await self.streams.ok(f"CREATE OR REPLACE TABLE {self.src} (id INT) USING delta")
+            case 3:
+                await self.streams.ok(f"INSERT OVERWRITE {self.src} VALUES (-1)")
+            case _:
+                await self.streams.ok(f"RESTORE TABLE {self.src} TO VERSION AS OF 0")
 
 
 class Topic(FileTable):
@@ -129,7 +164,7 @@ class Topic(FileTable):
             delete_topic(self.kafka.broker, self.kafka.topic)
             self.next = 0
 
-    async def cut(self) -> None:
+    async def cut(self, how: int) -> None:
         if self.next:
             delete_records(self.kafka.broker, self.kafka.topic, self.next)
 
@@ -219,10 +254,9 @@ class History:
                 if size > 1:
                     await self.append(4 * size)  # may be more than were read of the old one
             case "cut":
-                await self.source.cut()
+                await self.source.cut(size)
                 self.is_taken_from = True
-                if not isinstance(self.source, IcebergTable):
-                    self.rows = set()
+                self.rows = await self.source.rows() if isinstance(self.source, IcebergTable | DeltaTable) else set()
             case "of_its_first_run" if self.known is not None and self.known.committed_batch_id == 0:
                 pass  # it still is
             case damage:
@@ -326,6 +360,14 @@ async def test_each_row_of_an_iceberg_table_arrives_once_or_the_stream_is_parked
 
 @drawn(2)
 @given(history=histories)
+async def test_each_row_of_a_delta_table_arrives_once_or_the_stream_is_parked(
+    streams: Streams, history: list[tuple[str, int]]
+) -> None:
+    await follow(streams, DeltaTable(streams, new_name()), history)
+
+
+@drawn(2)
+@given(history=histories)
 async def test_each_record_of_a_topic_arrives_once_or_the_stream_is_parked(
     streams: Streams, broker: Broker, history: list[tuple[str, int]]
 ) -> None:
@@ -333,7 +375,7 @@ async def test_each_record_of_a_topic_arrives_once_or_the_stream_is_parked(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["files", "folder", "iceberg", "kafka"])
+@pytest.mark.parametrize("kind", ["files", "folder", "iceberg", "delta", "kafka"])
 @drawn(20)
 @given(history=histories)
 async def test_rows_arrive_once_or_the_stream_is_parked_in_many_histories(
@@ -346,6 +388,8 @@ async def test_rows_arrive_once_or_the_stream_is_parked_in_many_histories(
             source = Folder(streams, new_name())
         case "iceberg":
             source = IcebergTable(streams, new_name())
+        case "delta":
+            source = DeltaTable(streams, new_name())
         case _:
             source = Topic(streams, new_name(), broker)
     await follow(streams, source, history)

@@ -7,6 +7,7 @@ import json
 import resource
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,19 +20,23 @@ import grpc
 import pytest
 from aiohttp import web
 
+from sparksql.api.conf_policy import KEYS_FILE
 from sparksql.front.certificates import Certificates
 from sparksql.gateway.frontends.thrift.server import ConnectionLimits, ThriftServer
 from sparksql.gateway.sessions.callers import Callers
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.kube.tls import self_signed, ssl_context
+from sparksql.protocols.bounds import MAX_OPENING_BYTES
 from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.hiveserver2.codec import STOP, Struct, TMessageType, TType, encode, field_header, header
 from tests.attack import fill
 from tests.attack.fill import At
 from tests.attack.front_process import FRONT_TOKEN
 from tests.support.thorough import thorough_but
-from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client
+from tests.unit.gateway.thrift.test_thrift_connections import COMPLETE, Client, reply
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
+ANSWER_SECONDS = 20.0  # less than the front waits for a body
 LIMIT_BYTES = 512 << 20  # of the chart
 SERVED_SECONDS = (
     2.0  # and ten times what a server answers in that is not attacked: attackers and other tests share the cores
@@ -119,7 +124,11 @@ class ConnectDriver:
 @asynccontextmanager
 async def drivers(certificates: Certificates) -> AsyncIterator[tuple[int, int, int]]:
     async def answer(request: web.Request) -> web.Response:
-        await request.read()
+        sent = await request.read()
+        if request.path == "/cliservice" and b"OpenSession" in sent:
+            opened = encode(m.TOpenSessionResp(configuration={"sessionHandle": "a"}))
+            body = header("OpenSession", TMessageType.REPLY, 7) + field_header(TType.STRUCT, 0) + opened + STOP
+            return web.Response(body=body)
         return web.json_response({"sessionHandle": "a"})
 
     app = web.Application(client_max_size=64 * MIB)
@@ -232,3 +241,70 @@ async def test_the_front_stays_within_its_memory_and_serves_another_user(front: 
     print(f"\n{name}: {held} held, {base >> 20} -> {front.peak >> 20} MiB, {seen}, drivers {front.slowest_driver:.2f}")
     assert front.peak < LIMIT_BYTES
     assert max(front.slowest.values()) < SERVED_SECONDS + 10 * front.slowest_driver, (seen, front.slowest_driver)
+
+
+HANDLE = uuid.UUID("3b0e5a70-7c1a-4a57-9a53-6f8a2f0f4f11")
+ABOUT_A_SESSION = m.TExecuteStatementReq(m.TSessionHandle(m.THandleIdentifier(HANDLE.bytes, b"s")), "x" * MIB)
+REVIEWED_KEYS = [line for line in KEYS_FILE.read_text().splitlines() if line.startswith("spark.")]
+
+
+def thrift_call(name: str, argument: Struct) -> bytes:
+    return header(name, TMessageType.CALL, 7) + field_header(TType.STRUCT, 1) + encode(argument) + STOP
+
+
+def opening(path: str, size: int) -> bytes:
+    """A request to open a session with so many settings of a client, at the front's path."""
+    settings = dict.fromkeys(REVIEWED_KEYS, "x" * size)
+    if path == "/cliservice":
+        of_hive = {f"set:hiveconf:{key}": value for key, value in settings.items()}
+        return thrift_call("OpenSession", m.TOpenSessionReq(9, "ada", of_hive))
+    return json.dumps({"sessionName": "mine", "properties": settings}).encode()
+
+
+async def answered(at: At, token: str, path: str, sent: bytes, size: int) -> bytes:
+    """What the front answers to a request of which only the first bytes are sent."""
+    reader, writer = await at.open()
+    try:
+        writer.write(fill.post_head(token, path, size) + sent)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.decode().lower().splitlines() if line.startswith("content-length"))
+            return head + await reader.readexactly(int(length.partition(":")[2]))
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("path", ["/v3/sessions", "/cliservice", "/v3/info"])
+async def test_opening_request_beyond_the_bound_is_refused_before_all_bytes_are_read(front: Front, path: str) -> None:
+    begun = opening(path, 400)[: 2 * MAX_OPENING_BYTES]
+    told = await answered(front.ports.rest, GOOD, path, begun, 8 * MIB)
+    assert told.startswith(b"HTTP/1.1 413") and str(MAX_OPENING_BYTES) in told.decode(), told
+    assert b"name and properties alone" in told
+
+
+async def test_opening_frame_beyond_the_bound_is_refused(front: Front) -> None:
+    client = Client(*await front.ports.thrift.open())
+    assert await client.log_in(GOOD) == (COMPLETE, "")
+    client.send_frame(opening("/cliservice", 400))
+    refused = reply(await asyncio.wait_for(client.frame(), ANSWER_SECONDS), m.TApplicationException)
+    assert str(MAX_OPENING_BYTES) in refused.message, refused
+    client.writer.transport.abort()
+
+
+@pytest.mark.parametrize("path", ["/v3/sessions", "/cliservice"])
+async def test_session_with_all_reviewed_settings_is_opened(front: Front, path: str) -> None:
+    request = opening(path, 40)
+    assert MAX_OPENING_BYTES // 4 < len(request) < MAX_OPENING_BYTES
+    told = await answered(front.ports.rest, GOOD, path, request, len(request))
+    assert told.startswith(b"HTTP/1.1 200") and b"sessionHandle" in told, told
+
+
+async def test_hiveserver2_call_without_a_right_is_refused_before_all_bytes_are_read(front: Front) -> None:
+    whole = thrift_call("ExecuteStatement", ABOUT_A_SESSION)
+    begun = whole[: 2 * MAX_OPENING_BYTES]
+    told = await answered(front.ports.rest, NO_RIGHT, "/cliservice", begun, len(whole))
+    assert told.startswith(b"HTTP/1.1 200") and f"Session '{HANDLE}' does not exist".encode() in told, told
+    told = await answered(front.ports.rest, NO_RIGHT, "/cliservice", bytes(2 * MAX_OPENING_BYTES), 8 * MIB)
+    assert told.startswith(b"HTTP/1.1 400"), told
+    told = await answered(front.ports.rest, GOOD, "/cliservice", whole, len(whole))
+    assert told.startswith(b"HTTP/1.1 200") and b"sessionHandle" in told, told

@@ -326,7 +326,9 @@ async def test_unfinished_bodies_of_a_user_leave_other_users_room() -> None:
         await over.wait()
 
     async with running(budget=budget) as front:
-        asks = [asyncio.create_task(front.ask("POST", "/sessions", unfinished())) for _ in range(5)]
+        asks = [
+            asyncio.create_task(front.ask("POST", f"/sessions/{HANDLE}/statements", unfinished())) for _ in range(5)
+        ]
         status, told = await front.ask("GET", "/info", Authorization=f"Bearer {OTHER_TOKEN}")
         assert status == 200 and told["productName"] == "Spark SQL"
         refused = [answer.result() for answer in (await asyncio.wait(asks, timeout=2))[0]]

@@ -50,6 +50,21 @@ def test_the_id_of_a_topic_that_is_away_stays_known() -> None:
     assert recreated({"a": "1"}, {"a": "2"}, set()) == (), "it is read from its first record"
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "is_replaced"),
+    [
+        (1_250, 1_250, False),
+        (1_250, 1_500, True),  # within one second
+        (1_250, 1_000, False),  # an answer of whole seconds
+        (1_000, 1_250, False),
+        (1_000, 2_000, True),
+        (1_999, 2_000, True),
+    ],
+)
+def test_replaced_file_has_another_time_of_modification(before: int, now: int, is_replaced: bool) -> None:
+    assert replaced({"f": before}, {"f": now}) == (["f"] if is_replaced else [])
+
+
 def test_a_file_is_replaced_when_its_second_of_modification_is_another_one() -> None:
     entries = [("file:///f/a%20b", 1_500), ("file:///f/c", 2_000), ("file:///f/later", 9)]
     lines = [json.dumps({"path": path, "timestamp": time, "batchId": n}) for n, (path, time) in enumerate(entries)]

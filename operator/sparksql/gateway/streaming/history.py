@@ -16,10 +16,14 @@ from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.spark.table_formats import is_iceberg
-from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 
 _FROM = "stream-from-timestamp"  # where the text says to begin
+_LATER = (
+    "To start from the present rows, set another spec.runNonce; to start from another state, set spec.streaming.startFrom to "
+    "a savepoint and change restoreNonce"
+)
 
 
 def check_history(jvm: Jvm, analysed: LogicalPlan, checkpoint: str, files: HadoopFiles) -> None:
@@ -59,12 +63,16 @@ def _check_place(jvm: Jvm, relations: list[Any], offsets: str) -> None:
     for snapshot in snapshots(offsets):
         if not any(_has_snapshot(jvm, table, snapshot) for table in tables):
             names = " or ".join(str(node.table().name()) for node in relations)
-            message = (
-                f"the stream has read the Iceberg table {names} up to snapshot {snapshot}, which the table no longer has: it has expired "
-                "or was rolled back, or the table was created again. To start from the present rows, set another spec.runNonce; to "
-                "start from another state, set spec.streaming.startFrom to a savepoint and change restoreNonce"
-            )
-            raise refusal(ErrorReason.SOURCE_LOST, message)
+            raise snapshot_lost(names, snapshot)
+
+
+def snapshot_lost(names: str, snapshot: int) -> StatementError:
+    """Returns the refusal of a query whose place is not in a table any more."""
+    message = (
+        f"the stream has read the Iceberg table {names} up to snapshot {snapshot}, which the table no longer has: it has expired "
+        f"or was rolled back, or the table was created again. {_LATER}"
+    )
+    return refusal(ErrorReason.SOURCE_LOST, message)
 
 
 def snapshots(offsets: str) -> list[int]:

@@ -29,11 +29,12 @@ from sparksql.gateway.streaming.async_progress import ENABLED
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
-from sparksql.gateway.streaming.checkpoints.content import check_content
+from sparksql.gateway.streaming.checkpoints.content import check_content, check_logs
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.continuity.losses import refusal_of_loss
+from sparksql.gateway.streaming.continuity.snapshots import unread_source
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.lag import Lag
 from sparksql.gateway.streaming.planned import PlannedStream, StreamPlanner
@@ -142,7 +143,8 @@ class Streams:
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
             sql = operation.request.sql
-            raise own or started.state.refusal(failed, sql) or refusal_of_loss(failed, sql) or failed from None
+            lost = started.state.refusal(failed, sql) or refusal_of_loss(failed, sql) or started.unread()
+            raise own or lost or failed from None
         finally:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:
@@ -198,12 +200,13 @@ class Streams:
         query_of = self._query(operation, session, planned, lease)
         self._begin(operation, query_of, lease, may_be_behind=ENABLED in planned.parsed.options)
         described = partial(self._described, operation, session, planned.written, options, describe)
+        unread = partial(unread_source, self._driver.jvm, self._files, planned.analysed, options.checkpoint)
         if planned.upsert is not None:
             state = self._states.match(query_of, operation)
             batches = UpsertBatches(planned.upsert, lease.verify)
             with unsupported.start_allowed(session, planned.analysed):
                 query = self._start_upsert(self._planner.writer(operation, planned), batches)
-            return _Started(query, state, described, batches=batches)
+            return _Started(query, state, described, unread, batches=batches)
         sinks.check_sink(sink, options.checkpoint, self._files)
         writer = self._planner.formatted(operation, planned)
         state = self._states.match(query_of, operation)
@@ -211,7 +214,7 @@ class Streams:
         try:
             with unsupported.start_allowed(session, planned.analysed):
                 query = self._start_into(session, planned, writer)
-            return _Started(query, state, described, sink)
+            return _Started(query, state, described, unread, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -248,6 +251,7 @@ class Streams:
         lease.take(query.options.unconfirmed, operation.check)
         if query.options.known is not None:
             check_content(self._files, query.options.checkpoint, query.options.known, may_be_behind=may_be_behind)
+        check_logs(self._files, query.options.checkpoint, may_be_behind=may_be_behind)
         first_batch.remove_unfinished(self._files, query.options.checkpoint)
         self._states.restore(query, lease, operation)
 
@@ -324,11 +328,12 @@ class Streams:
 class _Started:
     """A query that has been started, and what its batches go through if not straight into the table.
 
-    `described` reads what it keeps in its state.
+    `described` reads what it keeps in its state, `unread` why a source cannot be read on.
     """
 
     query: StreamingQuery
     state: StateFile
     described: Callable[[], Description]
+    unread: Callable[[], StatementError | None]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None

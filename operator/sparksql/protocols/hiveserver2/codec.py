@@ -175,6 +175,13 @@ class Reader:
         """Reads the one argument of a call, which stands in a struct of its own. Raises ProtocolError."""
         return self._only(message, 1)
 
+    def begin(self, message: type[S]) -> S:
+        """Reads the first field of a call's argument, a struct; the rest of the message may be missing. Raises ProtocolError."""
+        for _ in ("the argument", "its first field"):
+            if (self._kind(), self._fixed(TType.I16)) != (TType.STRUCT, 1):
+                raise ProtocolError("the call does not begin with a session or an operation")
+        return self.message(message, 2)
+
     def _only(self, message: type[S], number: int) -> S:
         found: S | None = None
         while (kind := self._kind()) is not TType.STOP:

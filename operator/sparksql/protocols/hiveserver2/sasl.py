@@ -101,18 +101,18 @@ class RefusedFrameError(Exception):
     """A message was not taken, and its bytes were thrown away; the client may send another one."""
 
 
-async def read_frame(reader: asyncio.StreamReader, seconds: float, held: Lease) -> bytes:
+async def read_frame(reader: asyncio.StreamReader, seconds: float, held: Lease, most: int = MAX_FRAME_BYTES) -> bytes:
     """Reads the next frame once `held` has grown by its size, which the caller gives back when the frame is answered.
 
     Once its length is there, all of it must come within `seconds`. Raises EOFError when the client has left, TimeoutError,
-    NegotiationError for a length that no client means, and RefusedFrameError for one that is too large to be taken.
+    NegotiationError for a length that no client means, and RefusedFrameError for one beyond `most` or the share.
     """
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     if not 0 <= size <= MAX_DISCARDED_BYTES:
         raise NegotiationError(f"a request of {size} bytes cannot be")
-    refusal = f"a request has at most {MAX_FRAME_BYTES} bytes"
+    refusal = f"a request has at most {most} bytes"
     async with asyncio.timeout(seconds):
-        if size <= MAX_FRAME_BYTES:
+        if size <= most:
             try:
                 held.grow(size)
             except OverBudgetError as over:

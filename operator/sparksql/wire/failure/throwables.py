@@ -115,6 +115,28 @@ RULES: dict[str, Verdict] = {
     f"{_KAFKA}.config.ConfigException": statement("an option of the source or sink is wrong"),
     f"{_KAFKA}.errors.SerializationException": _FORMAT,
     f"{_KAFKA}.errors.RecordTooLargeException": _FORMAT,
+    f"{_KAFKA}.errors.RecordBatchTooLargeException": _FORMAT,
+    f"{_KAFKA}.errors.InvalidTimestampException": _FORMAT,
+    f"{_KAFKA}.InvalidRecordException": _FORMAT,
+    f"{_KAFKA}.errors.InvalidConfigurationException": statement("an option of the source or sink is wrong"),
+    f"{_KAFKA}.errors.InvalidRequiredAcksException": statement("an option of the source or sink is wrong"),
+    f"{_KAFKA}.errors.InvalidTxnTimeoutException": statement("an option of the source or sink is wrong"),
+    f"{_KAFKA}.errors.InvalidFetchSizeException": statement("an option of the source or sink is wrong"),
+    f"{_KAFKA}.errors.UnsupportedCompressionTypeException": statement(
+        "the brokers do not have what the statement uses"
+    ),
+    f"{_KAFKA}.errors.UnsupportedForMessageFormatException": statement(
+        "the brokers do not have what the statement uses"
+    ),
+    f"{_KAFKA}.errors.DelegationTokenExpiredException": _REFUSED,
+    f"{_KAFKA}.errors.DelegationTokenNotFoundException": _REFUSED,
+    f"{_KAFKA}.errors.DelegationTokenDisabledException": _REFUSED,
+    f"{_KAFKA}.errors.DelegationTokenOwnerMismatchException": _REFUSED,
+    f"{_KAFKA}.errors.SecurityDisabledException": _REFUSED,
+    f"{_KAFKA}.errors.ControllerMovedException": _NETWORK,
+    f"{_KAFKA}.errors.UnknownControllerIdException": _NETWORK,
+    f"{_KAFKA}.errors.TransactionCoordinatorFencedException": environment("another broker has taken over"),
+    f"{_KAFKA}.errors.InvalidPidMappingException": environment("the brokers have forgotten the producer"),
     "org.apache.kafka.clients.consumer.InvalidOffsetException": unknown("records at the offset are gone"),
     # Catalogs and table formats
     "org.apache.thrift.transport.TTransportException": environment("the metastore, or the way to it, failed"),

@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import refusal
-from sparksql.gateway.streaming.checkpoints.batch_files import last_committed
 from sparksql.gateway.streaming.checkpoints.claims import query_id_in
 from sparksql.wire.control import CheckpointContent, ErrorReason
 
@@ -31,14 +30,32 @@ def check_content(files: HadoopFiles, checkpoint: str, known: CheckpointContent,
         raise _lost(checkpoint, "its file metadata is not there")
     if found != known.query_id:
         raise _lost(checkpoint, f"it is of the query {found}, not of {known.query_id}")
-    batch = last_committed(f"commits/{name}" for name in _names(files, f"{checkpoint}/commits"))
+    batch = _last(files, checkpoint, "commits")
     if not may_be_behind and (batch is None or batch < known.committed_batch_id):
         last = "no committed batch" if batch is None else f"batch {batch} as its last committed one"
         raise _lost(checkpoint, f"it has {last}, and batch {known.committed_batch_id} was committed")
-    if batch is not None and str(batch) not in _names(files, f"{checkpoint}/offsets"):
-        raise _lost(
-            checkpoint, f"batch {batch} was committed, and the file offsets/{batch} of what it has read is not there"
-        )
+
+
+def check_logs(files: HadoopFiles, checkpoint: str, *, may_be_behind: bool) -> None:
+    """Raises StatementError, reason CheckpointLost, when one of the logs of a checkpoint is older than the other.
+
+    Spark plans no batch before the one before it is committed: at most one planned batch has no commit. It would write that
+    one alone, and take those between for committed (MicroBatchExecution.populateStartOffsets of Spark 4.1). `may_be_behind` as
+    in `check_content`.
+    """
+    committed, planned = _last(files, checkpoint, "commits"), _last(files, checkpoint, "offsets")
+    if committed is not None and str(committed) not in _names(files, f"{checkpoint}/offsets"):
+        missing = f"the file offsets/{committed} of what it has read is not there"
+        raise _lost(checkpoint, f"batch {committed} was committed, and {missing}")
+    next_batch = 0 if committed is None else committed + 1
+    if not may_be_behind and planned is not None and planned > next_batch:
+        raise _lost(checkpoint, f"batch {planned} was planned, and batch {next_batch} before it has no file in commits")
+
+
+def _last(files: HadoopFiles, checkpoint: str, folder: str) -> int | None:
+    """The newest batch in one of the two logs of batches."""
+    names = (name for name in _names(files, f"{checkpoint}/{folder}") if name.isdecimal())
+    return max(map(int, names), default=None)
 
 
 def check_log_of_files(checkpoint: str, source: str, names: Collection[str], last: int) -> None:

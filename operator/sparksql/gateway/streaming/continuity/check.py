@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from sparksql.gateway.streaming.checkpoints.content import check_log_of_files
 from sparksql.gateway.streaming.continuity.losses import ANEW, KAFKA_REMEDY
 from sparksql.gateway.streaming.continuity.places import NOTHING, Source, last_places, sources_of
 from sparksql.gateway.streaming.continuity.read_files import read_times, replaced, shown
+from sparksql.gateway.streaming.continuity.snapshots import is_iceberg_leaf, moved_start
 from sparksql.gateway.streaming.continuity.topic_ids import topic_ids
 from sparksql.gateway.streaming.continuity.topics import (
     NAME,
@@ -39,15 +41,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SourceIds:
-    """The ids of a query's sources as the checkpoint is to keep them; `before` is the text that it has."""
+    """The ids of a query's sources as the checkpoint is to keep them; `before` is the text that it has.
+
+    `starts` are files of the checkpoint with the places where sources began, see `moved_start`.
+    """
 
     files: HadoopFiles
     checkpoint: str
     text: str | None = field(repr=False)
     before: str | None
+    starts: Mapping[str, str] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Keeps the ids in the checkpoint, if they are not there yet."""
+        """Keeps the ids in the checkpoint, if they are not there yet, and the files of `starts`."""
+        for uri, start in self.starts.items():
+            self.files.write_text(uri, start)
         if self.text is not None and self.text != self.before:
             self.files.write_text(f"{self.checkpoint}/{NAME}", self.text)
 
@@ -67,16 +75,19 @@ def check_sources_read(jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, chec
     if len(places) != len(sources):  # Spark refuses them
         return SourceIds(files, checkpoint, None, before)
     ids: list[TopicIds] = []
+    starts: dict[str, str] = {}
     for number, (source, place) in enumerate(zip(sources, places, strict=True)):
         folder = f"{checkpoint}/sources/{number}"
         if simple_name(source.leaf) == "StreamingRelationV2" and is_kafka(source.leaf.sourceName()):
             ids.append(_checked_topics(jvm, source, folder, place, known[number] if number < len(known) else {}))
             continue
         ids.append({})
+        if is_iceberg_leaf(source.leaf):
+            starts |= moved_start(files, source.leaf, folder, place)
         offset = _json(place)
         if simple_name(source.leaf) == "StreamingRelation" and isinstance(offset, dict) and [*offset] == [_LOG_OFFSET]:
             _check_files(files, source, folder, int(offset[_LOG_OFFSET]), checkpoint)
-    return SourceIds(files, checkpoint, ids_to_json(ids) if any(ids) else None, before)
+    return SourceIds(files, checkpoint, ids_to_json(ids) if any(ids) else None, before, starts)
 
 
 def _known(text: str) -> tuple[TopicIds, ...]:

@@ -16,13 +16,15 @@ KAFKA_REMEDY = (
     f"{ANEW} (a new stream reads a topic from its first record WITH ('startingOffsets' = 'earliest'))"
 )
 _KAFKA = "KAFKA_DATA_LOSS"  # a condition of Spark's connector, whose subclass tells what was lost
-# Conditions of Delta's streaming source: the table is another one, or its log lacks versions that come next. Those that may
-# heal with another start, as a listing that is behind, are not among them.
+# Conditions of Delta's streaming source: the table is another one, its log lacks the next versions, or one of these
+# changed or removed rows. Those that may heal with another start, as a listing that is behind, are not among them.
 _DELTA = frozenset(
     {
         "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
         "DELTA_MISSING_FILES_UNEXPECTED_VERSION",
         "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+        "DELTA_SOURCE_IGNORE_DELETE",
+        "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     }
 )
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-_MILLIS = 1000  # object stores give whole seconds in one answer and milliseconds in another
+_MILLIS = 1000
 _SHOWN = 3
 
 
@@ -38,7 +38,14 @@ def read_times(logs: Mapping[str, str], last: int) -> dict[str, int]:
 
 def replaced(read: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
     """Returns the paths of files that are there with another time of modification than the one that was read."""
-    return sorted(path for path, time in now.items() if path in read and read[path] // _MILLIS != time // _MILLIS)
+    return sorted(path for path, time in now.items() if path in read and _differ(read[path], time))
+
+
+def _differ(one: int, other: int) -> bool:
+    """Object stores give whole seconds in one answer and milliseconds in another: these are compared by their seconds."""
+    if one % _MILLIS and other % _MILLIS:
+        return one != other
+    return one // _MILLIS != other // _MILLIS
 
 
 def shown(paths: list[str]) -> str:

@@ -16,6 +16,7 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.continuity.places import NOTHING, places_in, sources_of
+from sparksql.gateway.streaming.continuity.snapshots import MOVED
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state import rebuilding
 from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, Snapshot, SourceHistory
@@ -111,6 +112,9 @@ def _of_iceberg(
     text = files.read_text(f"{folder}/offsets/0")
     if text is None:
         return NotRebuildable(f"the checkpoint does not record where source {name} began")
+    began = json.loads(text)
+    if MOVED in began:
+        return NotRebuildable(f"the snapshots that source {name} began with have expired")
     table.refresh()
 
     def parent_of(number: int) -> Snapshot | None:
@@ -120,8 +124,7 @@ def _of_iceberg(
         parent = snapshot.parentId()
         return Snapshot(None if parent is None else int(parent))
 
-    begun, last = int(json.loads(text)[_SNAPSHOT]), int(place[_SNAPSHOT])
-    return rebuilding.iceberg_history(name, begun, last, parent_of)
+    return rebuilding.iceberg_history(name, int(began[_SNAPSHOT]), int(place[_SNAPSHOT]), parent_of)
 
 
 def _of_files(files: HadoopFiles, name: str, folder: str, last: int) -> SourceHistory | NotRebuildable:
