@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-GOES_ON, PARKED, REWRITTEN = "goes on", "parked", "rewritten"
+GOES_ON, PARKED, REWRITTEN = "continues", "parked", "rewritten"
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 

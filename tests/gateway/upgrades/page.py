@@ -118,7 +118,7 @@ def page(before: str) -> str:
         raise ValueError(f"the page has places for {sorted(places)}, and there are cases of {sorted(tables)}")
 
     def table(place: re.Match[str]) -> str:
-        head = ["| change | outcome | the message says |", "|---|---|---|"]
+        head = ["| change | outcome | words of the message |", "|---|---|---|"]
         return place[1] + "\n".join(["", *head, *tables[place[2]], "", place[3]])
 
     return _PLACE.sub(table, before)
