@@ -58,15 +58,15 @@ def main(arguments: argparse.Namespace) -> int:
                 )
                 print(f"   found    {verdict.found}\n   expected {verdict.expected}", flush=True)
             if totals.outcomes.total() % _EVERY == 0:
-                print(f"{time.monotonic() - begun:.0f} s: {json.dumps(totals.told())}", flush=True)
+                print(f"{time.monotonic() - begun:.0f} s: {json.dumps(totals.counts())}", flush=True)
     about = {"program": "changelogs", "seed": arguments.seed, "histories": totals.outcomes.total()}
     about["seconds"] = round(time.monotonic() - begun)
-    print(json.dumps({**about, **totals.told(), "shapes": dict(sorted(shapes.items()))}))
+    print(json.dumps({**about, **totals.counts(), "shapes": dict(sorted(shapes.items()))}))
     return 1 if totals.wrong or totals.failed else 0
 
 
 def tried(driver: SparkDriver, folder: Path, seed: int, number: int) -> tuple[ChangelogQuery, str, Verdict]:
-    """Tries one history. Returns the query, the encoding and what came of it."""
+    """Tries one history. Returns the query, the encoding and its outcome."""
     drawn = random.Random(f"{seed}:{number}")
     encoding = drawn.choice(("debezium", "debezium", "debezium", "maxwell"))
     made = latest(drawn) if encoding == "maxwell" or drawn.random() < 0.15 else query(drawn)

@@ -17,15 +17,15 @@ from .totals import Outcome, Verdict
 def tried(
     driver: SparkDriver, folder: Path, seed: int, skip: int, count: int
 ) -> Iterator[tuple[str, str, bool, str, Verdict]]:
-    """Yields the name and the kind of each pair, whether it is harmless, its texts, and what came of it."""
+    """Yields the name and the kind of each pair, whether it is harmless, its texts, and its outcome."""
     trial = Trial(driver, folder)
     for number, pair in enumerate(itertools.islice(pairs(seed), skip, skip + count), skip):
         found = trial.verdict(pair)
         verdict = Verdict(Outcome[found.outcome.name], found.words, found.written, found.expected)
         kind = f"{pair.kind} of {pair.old.shape}"
-        yield f"expressions {seed}:{number}", kind, pair.kind is not Kind.OTHER, _texts(pair), verdict
+        yield f"expressions {seed}:{number}", kind, pair.kind is not Kind.OTHER, _queries(pair), verdict
 
 
-def _texts(pair: Pair) -> str:
+def _queries(pair: Pair) -> str:
     old, new = (f"{each.text(streams=True)} {view_of(each) or ''} {dict(each.conf)}" for each in (pair.old, pair.new))
     return f"{old}\n   ->  {new}"

@@ -86,8 +86,8 @@ class Call:
     @property
     def is_certain(self) -> bool:
         """Returns whether the state has it for sure: no rule folds it."""
-        is_kept = self.function == "rows" or not self.of.is_constant
-        return is_kept and (self.where is None or not self.where.is_constant)
+        is_used = self.function == "rows" or not self.of.is_constant
+        return is_used and (self.where is None or not self.where.is_constant)
 
     def contributions(self, rows: Sequence[Row]) -> tuple[Any, ...]:
         """Returns what each row gives to it: two calls of one function with equal ones mean the same for these rows."""

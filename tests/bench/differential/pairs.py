@@ -1,4 +1,4 @@
-"""Tries pairs of streaming queries: the old one runs on a first part of rows, the new one goes on from its checkpoint.
+"""Tries pairs of streaming queries: the old one runs on a first part of rows, the new one begins with its checkpoint.
 
 Usage: python -m tests.bench.differential.pairs --pairs N --seed S [--of constants|expressions|both] [--skip N] [--minutes M]
 [--threads N]. `constants` are queries with literals, parameters, variables and settings, beside plain Python; `expressions` those of
@@ -38,7 +38,7 @@ _NAMES = {"one": "one", "other": "other"}
 
 @dataclass(frozen=True)
 class Tried:
-    """One pair, as texts, and what came of it."""
+    """One pair, as queries, and its outcome."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
                     totals.add(tried.name, tried.verdict.outcome, is_harmless=tried.is_harmless)
                     kinds[f"{tried.kind}: {tried.verdict.outcome}"] += 1
                     if tried.verdict.outcome in _SHOWN:
-                        print(_told(tried), flush=True)
+                        print(_report(tried), flush=True)
                     if totals.outcomes.total() % _EVERY == 0:
                         print(_line(arguments, totals, begun, clock), flush=True)
     print(_line(arguments, totals, begun, clock, kinds))
@@ -90,7 +90,7 @@ def _line(
         "a minute": round(60 * count / (time.monotonic() - begun), 1),
         "seconds of all threads": {what: round(each, 1) for what, each in sorted(clock.spent.items())},
     }
-    return json.dumps({**about, **totals.told(), **({"kinds": dict(sorted(kinds.items()))} if kinds else {})})
+    return json.dumps({**about, **totals.counts(), **({"kinds": dict(sorted(kinds.items()))} if kinds else {})})
 
 
 def _works(arguments: argparse.Namespace, driver: SparkDriver, folder: Path, clock: Clock) -> Iterator[Tries]:
@@ -134,7 +134,7 @@ def _of_constants(driver: SparkDriver, place: Path, worker: int, shared: _Shared
     while batch := shared.next():
         for number, pair in batch:
             yield lambda number=number, pair=pair: Tried(  # type: ignore[misc]
-                f"{seed}:{number}", pair.kind, pair.is_harmless, _texts(pair), trial.verdict(pair)
+                f"{seed}:{number}", pair.kind, pair.is_harmless, _queries(pair), trial.verdict(pair)
             )
 
 
@@ -149,7 +149,7 @@ def _run(work: Tries, until: float, done: _Done) -> None:
         done.put(broken)
 
 
-def _texts(pair: Pair) -> str:
+def _queries(pair: Pair) -> str:
     old, new = (
         f"{each.text(_NAMES)} {[(c.name, c.value) for c in each.constants]} {each.mode} {dict(each.conf)}"
         for each in (pair.old, pair.new)
@@ -157,7 +157,7 @@ def _texts(pair: Pair) -> str:
     return f"{old}\n   ->  {new}"
 
 
-def _told(tried: Tried) -> str:
+def _report(tried: Tried) -> str:
     verdict = tried.verdict
     more = f"\n   found    {verdict.found}\n   expected {verdict.expected}" if verdict.found or verdict.expected else ""
     return f"{verdict.outcome} ({tried.name}, {tried.kind}): {tried.text}\n   {verdict.words}{more}"

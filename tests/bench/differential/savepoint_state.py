@@ -27,7 +27,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.errors import PlacedError, StatementError
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.state_tables.maker import StateMaker
 from sparksql.gateway.streaming.state_tables.reader import SavepointStates
@@ -110,7 +110,7 @@ class Detour:
         place = self._trial.fresh()
         try:
             return self._shown(made) if way == "values" else self._gone_on(made, way, place)
-        except (StatementError, SavepointError) as refused:
+        except (PlacedError, StatementError, SavepointError) as refused:
             return Verdict(Outcome.PARKED, str(refused)[:600])
         except (Py4JError, CapturedException) as failed:
             return Verdict(Outcome.FAILED, str(failed)[:1500])
@@ -141,9 +141,9 @@ class Detour:
         )
         for operator in operators:
             try:
-                frame = self._frame(_batch(made, self._trial.table) if way == "batch" else _KEPT.format(operator))
+                frame = self._frame(_batch(made, self._trial.table) if way == "batch" else _STORED.format(operator))
                 break
-            except StatementError:
+            except (PlacedError, StatementError):
                 if operator == operators[-1]:
                     raise
         request = SavepointRequest(
@@ -171,7 +171,7 @@ class Detour:
         return self._driver.of_rows(session, plan)
 
 
-_KEPT = "SELECT * FROM savepoint_state('s', '{}', 'kept')"
+_STORED = "SELECT * FROM savepoint_state('s', '{}', 'kept')"
 
 
 def _of_first_part(made: Groups) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -188,12 +188,12 @@ def _batch(made: Groups, table: str) -> str:
     columns = [f"{key.text} AS k{place}" for place, key in enumerate(made.keys)]
     for place, each in enumerate(made.results):
         assert each.call
-        columns.append(f"{_kept(each.call)} AS r{place}")
+        columns.append(f"{_stored(each.call)} AS r{place}")
     keys = f" GROUP BY {', '.join(key.text for key in made.keys)}" if made.keys else ""
     return f"SELECT {', '.join(columns)} FROM {table}{keys}"
 
 
-def _kept(call: Call) -> str:
+def _stored(call: Call) -> str:
     if call.function != "avg":
         return call.text
     total, count = (Call(function, call.of, call.where).text for function in ("sum", "count"))
@@ -235,7 +235,7 @@ def main(arguments: argparse.Namespace) -> int:
                     print(f"   found    {verdict.found}\n   expected {verdict.expected}", flush=True)
     about = {"program": "savepoint_state", "seed": arguments.seed, "trips": totals.outcomes.total()}
     about["seconds"] = round(time.monotonic() - begun)
-    print(json.dumps({**about, **totals.told(), "ways": dict(sorted(ways.items()))}))
+    print(json.dumps({**about, **totals.counts(), "ways": dict(sorted(ways.items()))}))
     return 1 if totals.wrong or totals.failed else 0
 
 

@@ -1,4 +1,4 @@
-"""What came of pairs, trips and histories, in numbers."""
+"""Outcomes of pairs, trips and histories, in numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What came of one."""
+    """The outcome of one."""
 
     RIGHT = "right"
     REWRITTEN = "right, state rewritten"
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one, with what was found and what was expected, or the words of a refusal."""
+    """The outcome of one, with what was found and what was expected, or the words of a refusal."""
 
     outcome: Outcome
     words: str = ""
@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass
 class Totals:
-    """How many came to what; `harmless` are those that may not be refused."""
+    """How many had which outcome; `harmless` are those that may not be refused."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     harmless: int = 0
@@ -48,7 +48,7 @@ class Totals:
         if outcome is Outcome.FAILED:
             self.failed.append(name)
 
-    def told(self) -> dict[str, object]:
+    def counts(self) -> dict[str, object]:
         """Returns the totals for a line of JSON."""
         return {
             **{outcome.value: self.outcomes[outcome] for outcome in Outcome},

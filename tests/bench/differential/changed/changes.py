@@ -19,8 +19,8 @@ T = TypeVar("T")
 class Kind(StrEnum):
     """What is changed."""
 
-    SAME = "same"  # another wording, or a setting that says how a query runs
-    FILTER = "filter"  # which rows come in from now on
+    SAME = "same"  # another wording, or a setting of how a query runs
+    FILTER = "filter"  # which later rows are read
     CONSTANT = "constant"
     SETTING = "setting"
     ORDER = "order"

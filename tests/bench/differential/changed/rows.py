@@ -81,7 +81,7 @@ def time_of(seconds: int) -> str:
 
 
 def _told(row: tuple[Any, ...]) -> str:
-    texts = ["NULL" if each is None else repr(each) for each in row[:9]]
+    values = ["NULL" if each is None else repr(each) for each in row[:9]]
     for place in (6, 7):
-        texts[place] = "NULL" if row[place] is None else row[place]
-    return f"({', '.join(texts)}, TIMESTAMP '{time_of(row[9])}')"
+        values[place] = "NULL" if row[place] is None else row[place]
+    return f"({', '.join(values)}, TIMESTAMP '{time_of(row[9])}')"

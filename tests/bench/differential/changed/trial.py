@@ -23,7 +23,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.errors import PlacedError, StatementError
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, unsupported
@@ -54,9 +54,9 @@ _FAST = (
     ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
     ("spark.sql.adaptive.enabled", "false"),
 )
-_SPARK = (Py4JError, CapturedException, StatementError)
+_SPARK = (Py4JError, CapturedException, PlacedError, StatementError)
 _TOLERANCE = 1e-4
-_ENOUGH_SESSIONS = 40
+_MAX_SESSIONS = 40
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Trial:
             return Verdict(Outcome.FAILED, str(failed)[:2000])
         try:
             with (
-                self._clock.on("go on"),
+                self._clock.on("run"),
                 self.part(2, closing=isinstance(pair.new, Groups) and pair.new.mode == "append"),
             ):
                 found = self.drained(pair.new, session, frame, place)
@@ -177,7 +177,7 @@ class Trial:
 
     @property
     def problem(self) -> str:
-        """Says why Spark does not run the old query; empty if it does."""
+        """Returns why Spark does not run the old query; empty if it does."""
         return self._problem
 
     def begin(self, old: Query) -> bool:
@@ -202,7 +202,7 @@ class Trial:
     # Queries
 
     def _session(self, conf: tuple[tuple[str, str], ...]) -> Any:
-        if len(self._sessions) > _ENOUGH_SESSIONS:
+        if len(self._sessions) > _MAX_SESSIONS:
             for each in self._sessions.values():
                 self._driver.close_session(each)
             self._sessions.clear()

@@ -18,7 +18,7 @@ _TYPED = {"d": Decimal}
 
 @dataclass(frozen=True)
 class ChangelogQuery:
-    """A query with the keys of its target. `rows_of` gives what it is of the tables. `is_exact` says that it may be accepted."""
+    """A query with the keys of its target. `rows_of` gives what it is of the tables. `is_exact`: it may be accepted."""
 
     shape: str
     text: str

@@ -42,7 +42,7 @@ class ChangelogRun:
         self._session = session
         self._folder = folder
         self._query = query
-        self._kept: dict[Any, tuple[Any, dict[str, Any]]] = {}
+        self._target: dict[Any, tuple[Any, dict[str, Any]]] = {}
         self._files: Counter[str] = Counter()
         driver.activate(session)
         for name, columns in COLUMNS.items():
@@ -55,7 +55,7 @@ class ChangelogRun:
         number = self._files[table]
         self._files[table] += 1
         path = self._folder / table / f"{number:05d}.json"
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        path.write_bytes("".join(f"{line}\n" for line in lines).encode())
         os.utime(path, (10**9 + number, 10**9 + number))
 
     def planned(self) -> Any:
@@ -83,7 +83,7 @@ class ChangelogRun:
         query.awaitTermination()
 
     def batch(self, frame: Any) -> None:
-        """Brings one batch into the target: as a MERGE does it, as the whole result, or as rows that come and go."""
+        """Brings one batch into the target: as a MERGE does it, as the whole result, or as rows to insert and delete."""
         upsert = self._upsert()
         if upsert is None:
             rows = [_plain(json.loads(text, parse_float=Decimal)) for text in frame.toJSON().collectAsList()]
@@ -95,13 +95,13 @@ class ChangelogRun:
             told = _plain(json.loads(text, parse_float=Decimal))
             row = {name: told.get(f"__sparksql_{name}") for name in columns}
             key = tuple(row[name] for name in upsert.keys)
-            if upsert.order_by and key in self._kept and told["__sparksql_order"] < self._kept[key][0]:
+            if upsert.order_by and key in self._target and told["__sparksql_order"] < self._target[key][0]:
                 continue
-            self._kept.pop(key, None)
+            self._target.pop(key, None)
             if not told["__sparksql_delete"]:
-                self._kept[key] = (told.get("__sparksql_order"), row)
+                self._target[key] = (told.get("__sparksql_order"), row)
         hidden = ("_offset", "_op") if upsert.order_by else ()
-        self.after.append([tuple(v for n, v in row.items() if n not in hidden) for _, row in self._kept.values()])
+        self.after.append([tuple(v for n, v in row.items() if n not in hidden) for _, row in self._target.values()])
 
     def _as_given(self, rows: Rows) -> None:
         if self._query.output_mode == "whole":
