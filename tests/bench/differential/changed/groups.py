@@ -159,17 +159,29 @@ def meaning(query: Groups, call: Call) -> tuple[Any, ...]:
 
 
 def answers(old: Groups, new: Groups) -> list[Answer]:
-    """Returns what the new query may give after it has gone on from the state of the old one.
+    """Returns what the new query may give after it has begun with the state of the old one.
 
-    Rows of the first part pass the old filter. An aggregate that the old state did not have begins with the second part. Where it
-    is not certain whether the state had it, either may be.
+    Rows of the first part pass the old filter. Aggregates that are added to all those of the old query begin with the second part,
+    unless the state has them already. Otherwise each counts all rows.
     """
     had = {meaning(old, call) for call in old.certain()}
     may_have = {meaning(old, call) for call in old.calls()}
     wanted = {meaning(new, call) for call in new.calls()}
-    unsure = sorted((wanted & may_have) - had, key=repr)
+    before, after = ({_written(each, call) for call in each.calls()} for each in (old, new))
+    if not before < after:
+        return [_answer(old, new, wanted)]
+    there = {meaning(new, call) for call in new.calls() if _written(new, call) in before}
+    unsure = sorted((wanted & may_have) - had - there, key=repr)
     some = (each for size in range(len(unsure) + 1) for each in itertools.combinations(unsure, size))
-    return [_answer(old, new, had | set(each)) for each in some]
+    return [_answer(old, new, had | there | set(each)) for each in some]
+
+
+def _written(query: Groups, call: Call) -> str:
+    """The words of a call with the values of its constants."""
+    found = call.text
+    for each in query.constants:
+        found = found.replace(f"{{{each.name}}}", str(each.value))
+    return found
 
 
 def _rows(query: Groups) -> list[dict[str, Any]]:
