@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ..meanings import Call, Result
-from .drawing import HARMLESS, KEYS, ONE, SETTINGS, WHERES, WINDOWS, P, Q, Query, excluded, joined, query, result
+from .drawing import HARMLESS, KEYS, LISTS, ONE, SETTINGS, WHERES, WINDOWS, P, Q, Query, excluded, joined, query, result
 from .groups import Constant, Groups, meaning
 from .joins import Join
 
@@ -102,6 +102,8 @@ def _grouped(drawn: random.Random, old: Groups, kind: Kind) -> tuple[Kind, Query
             return kind, replace(old, results=tuple(drawn.sample(old.results, len(old.results))))
         case Kind.REMOVED if len(old.results) > 1:
             return kind, replace(old, results=_without_one(drawn, old.results))
+        case Kind.FILTER if old.where in LISTS:  # the state has a bit for each value of the list
+            return Kind.OTHER, replace(old, where=drawn.choice(LISTS))
         case Kind.FILTER:
             return kind, replace(old, where=drawn.choice(WHERES))
     return _groups(drawn, old, kind)

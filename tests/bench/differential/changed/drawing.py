@@ -66,6 +66,17 @@ WHERES = (
     strict("{} IN (1, 2)", lambda a: a in (1, 2), K),
     *(FALSE, is_one(P), B),
 )
+# Lists of a key, by which distinct counts share their state.
+LISTS = (
+    strict("{} IN (1, 2)", lambda a: a in (1, 2), K),
+    strict("{} IN (2, 1)", lambda a: a in (1, 2), K),
+    strict("{} IN (1, 3)", lambda a: a in (1, 3), K),
+    strict("{} IN (1, 2, 3)", lambda a: a in (1, 2, 3), K),
+    strict("{0} = 1 OR {0} = 2", lambda a: a in (1, 2), K),
+    strict("{} IN ({}, 2)", lambda a, p: a in (p, 2), K, P),
+    strict("{} IN ('a', 'b')", lambda a: a in ("a", "b"), S),
+    strict("{} IN ('b', 'c', 'a')", lambda a: a in ("a", "b", "c"), S),
+)
 KEYS = (
     *(K, K, S),
     strict("{} + {}", lambda a, b: a + b, K, P),
@@ -198,8 +209,11 @@ def excluded(drawn: random.Random) -> tuple[str, str]:
 
 def query(drawn: random.Random) -> Query:
     """Returns a query."""
-    if drawn.random() < 0.2:
+    shape = drawn.random()
+    if shape < 0.2:
         return join(drawn)
+    if shape < 0.3:
+        return listed(drawn)
     is_windowed = drawn.random() < 0.45
     appends = is_windowed and drawn.random() < 0.6
     window = drawn.choice(WINDOWS) if is_windowed else None
@@ -219,6 +233,25 @@ def query(drawn: random.Random) -> Query:
         mode="append" if appends else "complete",
         style=drawn.choice(("plain", "subquery", "with")),
         conf=conf(drawn),
+    )
+
+
+def listed(drawn: random.Random) -> Groups:
+    """Returns a query whose distinct counts share their state between the values of a listed key."""
+    return Groups(
+        keys=tuple(drawn.sample((K, S), drawn.choice((1, 1, 2)))),
+        results=tuple(
+            Result("call", call=each)
+            for each in drawn.sample(
+                (Call("count distinct", V), Call("rows", ONE), Call("sum", W), Call("count distinct", S)),
+                drawn.choice((1, 2)),
+            )
+        ),
+        constants=constants(drawn),
+        where=drawn.choice(LISTS),
+        window=drawn.choice(WINDOWS[:7]),
+        mode="append",
+        style=drawn.choice(("plain", "subquery", "with")),
     )
 
 
