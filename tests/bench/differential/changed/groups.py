@@ -130,6 +130,10 @@ class Groups:
             found = found.replace(f"{{{each.name}}}", each.text)
         return found
 
+    def passes(self, row: Row) -> bool:
+        """Returns whether a row passes the filter."""
+        return self.where.value(row) is True or (self.mode == "append" and row["id"] > CLOSER)
+
     @property
     def known(self) -> Row:
         """Returns the values of the constants."""
@@ -192,7 +196,7 @@ def _answer(old: Groups, new: Groups, whole: set[tuple[Any, ...]]) -> Answer:
     passed = [
         row
         for row, before in zip(_rows(new), _rows(old), strict=True)
-        if (new.where.value(row) if row["part"] == 2 else old.where.value(before)) is True
+        if (new.passes(row) if row["part"] == 2 else old.passes(before))
     ]
     is_whole = {call: meaning(new, call) in whole for call in new.calls()}
     found: dict[Key, tuple[Any, ...]] = {}

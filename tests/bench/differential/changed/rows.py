@@ -13,7 +13,8 @@ COLUMNS = (
 )
 NAMES = tuple(each.split()[0] for each in COLUMNS.split(", "))
 START = datetime(2026, 1, 1)
-CLOSER = 90  # the ids of rows that move the watermark behind all others
+# Greater ids pass the filters of queries in append mode: Spark applies filters before it looks at the times of rows.
+CLOSER = 90
 # Rows of the first part: up to 100 s; the watermark of 10 s is at 90 s then. Those of the second begin at 91 s.
 _ROWS: Mapping[str, tuple[tuple[Any, ...], ...]] = {
     "one": (
@@ -25,7 +26,8 @@ _ROWS: Mapping[str, tuple[tuple[Any, ...], ...]] = {
         (6, 1, 1, "a", 11, None, "3.30", "501.05", False, 58),
         (7, 1, 3, "b", 13, 110, "4.75", "620.40", True, 62),
         (8, 1, 3, None, 17, 127, "6.15", "733.35", None, 95),
-        (9, 1, 1, "c", 19, 131, "8.05", "845.15", True, 100),
+        (9, 1, 1, "c", 19, 131, "8.05", "845.15", True, 98),
+        (95, 1, 3, "c", 21, 141, "8.45", "945.25", False, 100),
         (11, 2, 1, "a", 23, 1000, "11.45", "1.15", False, 92),
         (12, 2, 2, "b", 29, 1103, "12.20", "2.95", True, 99),
         (13, 2, None, "c", 31, 1201, None, "3.45", True, 104),
