@@ -1,5 +1,5 @@
 """Changed queries that nobody has thought of, drawn from a fixed seed: what is let go on equals a recomputation, and what is
-harmless is let go on. `tests/bench/state_differential.py` tries thousands."""
+harmless is let go on. `tests/bench/differential/pairs.py` tries thousands."""
 
 from __future__ import annotations
 

@@ -61,6 +61,32 @@ def test_a_state_is_rewritten_for_aggregates_added_behind_or_removed(
     assert all(each.operator == "aggregate" and each.column for each in found.differences)
 
 
+def as_written(functions: Sequence[str], text: Sequence[str]) -> Description:
+    """An aggregation whose state has `functions` and whose text has `text`, of which constants leave some out."""
+    kept, written = description(functions), description(text)
+    (operator,) = kept.operators
+    operators = (replace(operator, as_written=written.operators[0].structure),)
+    return replace(kept, operators=operators, nodes={**kept.nodes, **written.nodes}, text_hash=str(text))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["count(1)", "sum(amount)"], ["count(1)", "sum(amount)"]),
+        (["count(1)", "max(price)"], ["count(1)", "sum(amount)"]),
+    ],
+    ids=["the same query", "another function in its place"],
+)
+def test_rewriting_for_a_folded_function_is_refused(old: list[str], new: list[str]) -> None:
+    found = rewriting(as_written(["count(1)"], old), as_written(["count(1)", "sum(amount)"], new))
+    assert isinstance(found, NotRewritable) and "had left it out" in found.reason
+
+
+def test_rewriting_for_a_folded_function_removes_the_columns() -> None:
+    text = ["count(1)", "sum(amount)"]
+    assert isinstance(rewriting(as_written(text, text), as_written(["count(1)"], text)), Rewriting)
+
+
 @pytest.mark.parametrize(
     ("functions", "words"),
     [

@@ -5,7 +5,8 @@ at the change, and aggregates removed. Each one that is kept must be the very sa
 structure and not by its type. All else about the query must be as the state has it: its other operators are copied.
 
 Over a changelog no aggregate is added: rows that the state has counted before are retracted later, and an aggregate that begins
-at the change would take away what it never had.
+at the change would take away what it never had. No aggregate is added either that the query had already, and Spark had left out
+of the state: a constant had made it NULL, or another one.
 
 An operator whose rows come from such an aggregation is the same one if it takes the same results of it, although the
 aggregation has others now. So operators are compared by a digest that leaves out what aggregations below them compute.
@@ -28,6 +29,10 @@ from sparksql.gateway.streaming.state.structure_difference import opaque
 from sparksql.gateway.streaming.state.structure_nodes import Node, is_ref
 
 _AGGREGATE_NODE = "Aggregate"
+_NOT_ADDED = (
+    "an aggregate that the state lacks is not new in the query: a constant, parameter or variable of the query before had left it "
+    "out of the state"
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,10 @@ def rewriting(old: Description, new: Description) -> Rewriting | NotRewritable |
         match _sources(*functions):
             case str(reason):
                 reasons.append(reason)
+            case sources if not _only_adds(
+                _added(sources, functions[1]), before.as_written(was), after.as_written(now)
+            ):
+                reasons.append(_NOT_ADDED)
             case sources:
                 operators.append(_operator(place, sources, was, now))
                 told += _differences(_named(old, place), sources, was, now)
@@ -102,6 +111,18 @@ def _sources(old: Sequence[str], new: Sequence[str]) -> tuple[int | None, ...] |
     if added and list(new[: len(old)]) != list(old):
         return "an aggregate is added before others, in the order of the target's columns: put it after them"
     return tuple(old.index(each) if each in old else None for each in new)
+
+
+def _added(sources: Sequence[int | None], new: Sequence[str]) -> set[str]:
+    return {each for each, source in zip(new, sources, strict=True) if source is None}
+
+
+def _only_adds(added: set[str], old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether what is added to the state is added to the query, `old` and `new` being the functions of both.
+
+    A constant of the old query may have left a function out of the state, or have made it equal to another one.
+    """
+    return not added or (set(old) <= set(new) and not added & set(old))
 
 
 def _checked(old: Description, new: Description, found: Rewriting) -> Rewriting | NotRewritable:
@@ -160,7 +181,7 @@ class _Functions:
 
     def __init__(self, description: Description) -> None:
         self._nodes: Mapping[str, Node] = description.nodes
-        self._stateful = frozenset(each.structure for each in description.operators)
+        self._stateful = frozenset(ref for each in description.operators for ref in (each.structure, each.as_written))
         self._digests: dict[str, str] = {}
 
     def around(self, operator: StatefulOperator) -> str:
@@ -169,7 +190,14 @@ class _Functions:
 
     def of(self, operator: StatefulOperator) -> tuple[str, ...]:
         """The functions of an aggregation in the order of its state; nothing of another operator."""
-        kind, fields = self._nodes[operator.structure]
+        return self._functions(operator.structure)
+
+    def as_written(self, operator: StatefulOperator) -> tuple[str, ...]:
+        """The functions of an aggregation in the order of the query, with those that constants leave out of the state."""
+        return self._functions(operator.as_written or operator.structure)
+
+    def _functions(self, structure: str) -> tuple[str, ...]:
+        kind, fields = self._nodes[structure]
         return tuple(self._digest(each["ref"]) for each in fields["functions"]) if kind == _AGGREGATE_NODE else ()
 
     def _digest(self, ref: str) -> str:

@@ -1,0 +1,1 @@
+"""Acceptance programs: many random changes, histories and states, each compared with plain Python."""

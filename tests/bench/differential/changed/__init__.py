@@ -1,0 +1,1 @@
+"""Changed streaming queries with constants: drawn, run, and computed by plain Python."""

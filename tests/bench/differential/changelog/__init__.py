@@ -1,0 +1,1 @@
+"""Queries over changelogs: histories drawn, run, and computed by plain Python."""
