@@ -19,6 +19,7 @@ from sparksql.gateway.frontends.connect.server import DriverConnectPort
 from sparksql.gateway.sessions.callers import Callers
 from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget
 
+LIMIT_BYTES = 416 << 20  # beyond what the process has without clients, and without requests that wait; docs/security.md
 TOKEN, FRONT_TOKEN = "token-of-the-session", "token-of-the-front"
 
 

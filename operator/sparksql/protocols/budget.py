@@ -150,9 +150,12 @@ BYTES = Share(most=32 << 20, each=12 << 20, unknown=4 << 20, spared=8 << 20, mod
 CALLS = Share(most=1_000, each=200, unknown=256, spared=200, modest=20)
 
 
-DRIVER_BYTES = Share(most=96 << 20, each=48 << 20, unknown=4 << 20, spared=8 << 20, modest=512 << 10)
+DRIVER_BYTES = Share(most=48 << 20, each=24 << 20, unknown=4 << 20, spared=8 << 20, modest=512 << 10)
 DRIVER_CALLS = Share(most=2_000, each=1_500, unknown=256, spared=200, modest=20)
-"""Clients that have the session's token are one holder, hence the larger share."""
+"""Clients that have the session's token are one holder, hence the larger share.
+
+`tests/unit/gateway/test_worst_case.py` adds up what a driver's gateway may hold.
+"""
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,19 @@ def of_its_first_run(checkpoint: Path) -> None:
     shutil.copytree(checkpoint.with_name(f"{checkpoint.name}-first"), checkpoint)
 
 
+def with_older_commits(checkpoint: Path) -> None:
+    _of_the_first_run(checkpoint, "commits")
+
+
+def with_older_offsets(checkpoint: Path) -> None:
+    _of_the_first_run(checkpoint, "offsets")
+
+
+def _of_the_first_run(checkpoint: Path, log: str) -> None:
+    shutil.rmtree(checkpoint / log)
+    shutil.copytree(checkpoint.with_name(f"{checkpoint.name}-first") / log, checkpoint / log)
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     each.__name__: each
     for each in (
@@ -219,8 +232,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
         without_offsets,
         without_the_last_offsets,
         of_its_first_run,
+        with_older_commits,
+        with_older_offsets,
     )
 }
+OF_THE_FIRST_RUN = (of_its_first_run.__name__, with_older_commits.__name__, with_older_offsets.__name__)
 
 
 @dataclass
@@ -257,7 +273,7 @@ class History:
                 await self.source.cut(size)
                 self.is_taken_from = True
                 self.rows = await self.source.rows() if isinstance(self.source, IcebergTable | DeltaTable) else set()
-            case "of_its_first_run" if self.known is not None and self.known.committed_batch_id == 0:
+            case copy if copy in OF_THE_FIRST_RUN and self.known is not None and self.known.committed_batch_id == 0:
                 pass  # it still is
             case damage:
                 await self.damaged(damage, is_put_back=size > 1)

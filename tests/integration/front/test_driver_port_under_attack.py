@@ -18,11 +18,10 @@ import pytest
 from sparksql.kube.tls import self_signed
 from sparksql.wire.front import USER_HEADER
 from tests.attack import fill
-from tests.attack.driver_process import FRONT_TOKEN, TOKEN
+from tests.attack.driver_process import FRONT_TOKEN, LIMIT_BYTES, TOKEN
 from tests.attack.fill import At
 from tests.support.thorough import thorough_but
 
-LIMIT_BYTES = 512 << 20  # beyond what the process has without clients; docs/security.md adds it up
 SERVED_SECONDS = 60.0
 MIB = 1 << 20
 WRONG = "wrong"

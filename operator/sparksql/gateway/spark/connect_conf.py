@@ -22,5 +22,5 @@ def connect_conf() -> dict[str, str]:
         "spark.connect.execute.reattachable.observerRetryBufferSize": "32m",
         # The gateway closes idle sessions; Connect on its own never does.
         "spark.connect.session.manager.defaultSessionTimeout": "-1",
-        "spark.connect.grpc.interceptor.classes": "dev.sparksql.connect.UserOfRequest",
+        "spark.connect.grpc.interceptor.classes": "dev.sparksql.connect.UserOfRequest,dev.sparksql.connect.ErrorOfCall",
     }

@@ -30,8 +30,8 @@ _MAX_CAUSES = 32
 # What Spark throws when tasks, jobs or streams fail, for whatever reason.
 _FAILURES = frozenset({throwables.SPARK_EXCEPTION, "org.apache.spark.sql.streaming.StreamingQueryException"})
 _TOO_DEEP = (
-    "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
-    "divide it, or take inner parts into tables or views"
+    "the statement, with the views that it reads, is nested too deeply or has too long a chain of operators or UNIONs for "
+    "Spark's stack; divide it, nest fewer views, or store inner parts in tables"
 )
 _UNKNOWN_ROUTINE = frozenset({"UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND"})  # by its name, and by IDENTIFIER(...)
 _UNCLOSED_COMMENT = "UNCLOSED_BRACKETED_COMMENT"

@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from sparksql.gateway.sessions.model import ClientError, Problem
-from sparksql.gateway.sql.errors import bounded, clean_message
+from sparksql.gateway.sql.errors import Thrown, bounded, clean_message, describe
+from sparksql.gateway.sql.script import Fragment
 from sparksql.protocols.budget import OverBudgetError
 from sparksql.wire.control import ErrorReason, OperationError
 
@@ -135,6 +136,20 @@ def refused_statement(error: OperationError) -> ConnectError:
         sql_state=error.sql_state,
         java_class=_PARSE_EXCEPTION,
     )
+
+
+def of_jvm(types: Sequence[str], message: str) -> OperationError | None:
+    """Returns the error for an error of the JVM, by its type and its supertypes; None for one that has no condition."""
+    thrown = Thrown(types[0].rpartition(".")[2], message, types=tuple(types))
+    error = bounded(describe([thrown], Fragment("", 0), ""))
+    return None if error.condition is None else error
+
+
+def failed_in_jvm(error: OperationError) -> ConnectError:
+    """Returns the error of an RPC that an error of the JVM has ended."""
+    is_too_deep = error.reason is ErrorReason.LIMIT_EXCEEDED
+    code = grpc.StatusCode.INVALID_ARGUMENT if is_too_deep else grpc.StatusCode.INTERNAL
+    return ConnectError(code, error.message, condition=error.condition, sql_state=error.sql_state)
 
 
 @dataclass(frozen=True)

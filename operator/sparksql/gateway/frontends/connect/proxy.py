@@ -333,7 +333,7 @@ class ConnectProxy:
             told = error.told
             of_stream = main_condition(told.condition) in OF_THE_STREAM
             if told.has_details and not of_stream:
-                self._executions.end(execution, told.operation_error())
+                self._executions.end(execution, error.operation_error)
             if execution.stop_reason is not None:
                 raise stopped(execution.stop_reason) from None
             if of_stream and not self._sessions.is_open(execution.asked.key.session):
