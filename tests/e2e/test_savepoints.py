@@ -205,6 +205,26 @@ def test_a_text_is_validated_against_a_query_that_runs(counted: Space) -> None:
         assert stream(after)[field] == stream(before)[field], after["status"]
 
 
+def test_changed_sql_of_a_stopped_stream_is_validated_without_a_start(counted: Space) -> None:
+    text = counted.get("counting")["spec"]["sql"]
+    stop(counted, "counting")
+    before = counted.get("counting")
+    for sql, status in ((counting("counted", number="sum(value)"), "False"), (text, "True")):
+        counted.change("SqlStatement", "counting", sql=sql)
+        counted.cluster.wait(
+            "SqlStatement", counted.name, "counting",
+            lambda s, status=status: condition(s, "Compatible") == status, f"Compatible {status}", SECONDS,
+        )  # fmt: skip
+        printed = counted.cluster.cli(counted.name, "validate", "counting")
+        assert (printed.returncode == 0) is (status == "True"), printed.stderr
+    after = counted.get("counting")
+    assert (phase(after), stream(after)["runId"]) == ("Stopped", stream(before)["runId"]), after["status"]
+    made = [each for each in counted.cluster.list("SqlStatement", counted.name) if each["spec"]["mode"] == "Validate"]
+    assert not [each for each in made if each["metadata"]["name"].startswith("validate-")]
+    resume(counted, "counting")
+    wait_batch(counted, "counting")
+
+
 @pytest.mark.thorough
 def test_a_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(counted: Space) -> None:
     text = counted.get("counting")["spec"]["sql"]

@@ -27,6 +27,7 @@ class ConditionType(StrEnum):
     FINISHED = "Finished"
     HEALTHY = "Healthy"
     CHECKPOINT_FRESH = "CheckpointFresh"
+    COMPATIBLE = "Compatible"
     SESSION_STATE_LOST = "SessionStateLost"
     HIBERNATION = "Hibernation"
     WARM_POOL = "WarmPool"

@@ -98,6 +98,9 @@ class Reason(StrEnum):
     NO_PROGRESS = "NoProgress"
     CHECKPOINT_FRESH = "CheckpointFresh"
     CHECKPOINT_STALE = "CheckpointStale"
+    COMPATIBLE = "Compatible"
+    UNCHANGED = "Unchanged"  # the query ran with this spec
+    VALIDATING = "Validating"  # a driver validates the spec of a stopped query
 
     # Savepoint
     STATEMENT_NOT_FOUND = "StatementNotFound"

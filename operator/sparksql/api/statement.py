@@ -390,7 +390,8 @@ class SqlStatementStatus(ApiModel):
     error: StatementError | None = Field(None, description="Why this run ended badly.")
     streaming: StreamingStatus | None = Field(None, description="State of a streaming statement; absent for batch.")
     conditions: Conditions = Field(
-        (), description="Ready, Reconciling, Stalled, Succeeded, Finished; streaming: Healthy, CheckpointFresh."
+        (),
+        description="Ready, Reconciling, Stalled, Succeeded, Finished; streaming: Healthy, CheckpointFresh, Compatible.",
     )
 
 

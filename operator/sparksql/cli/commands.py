@@ -42,9 +42,10 @@ class AdHoc:
 
 @dataclass(frozen=True)
 class Manifests:
-    """YAML or JSON given to `run`. kubectl itself reads it, so that it means here what it means to `kubectl apply`."""
+    """YAML or JSON given to a command. kubectl itself reads it, so that it means here what it means to `kubectl apply`."""
 
     text: str = field(repr=False)
+    command: str = "run"
 
     async def documents(self, kubectl: Kubectl) -> list[str]:
         """Returns the manifests as JSON documents.
@@ -59,7 +60,9 @@ class Manifests:
         for document in parsed:
             is_ours = str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
             if not is_ours or document.get("kind") != STATEMENT_KIND:
-                raise CliError(f"run accepts only {STATEMENT_KIND} manifests, not {document.get('kind')}", Exit.USAGE)
+                raise CliError(
+                    f"{self.command} accepts only {STATEMENT_KIND} manifests, not {document.get('kind')}", Exit.USAGE
+                )
             check_size((document.get("spec") or {}).get("sql") or "", "spec.sql")
         return [json.dumps(document) for document in parsed]
 
@@ -151,7 +154,7 @@ class SessionMissingError(CliError):
     """The session of a statement does not exist; the text names those that do."""
 
 
-async def _check_session(kubectl: Kubectl, name: str, namespace: str | None, place: str) -> None:
+async def check_session(kubectl: Kubectl, name: str, namespace: str | None, place: str) -> None:
     """Raises SessionMissingError, with the sessions that exist, for a session that does not: its statement would wait for it.
 
     `place` is where the session was named.
@@ -172,12 +175,12 @@ async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) 
     """Creates the statements; unless `wait` is off follows them, prints their results and answers with the outcome."""
     kubectl, console = printer.kubectl, printer.console
     if isinstance(source, AdHoc) and source.options.session is not None:
-        await _check_session(kubectl, source.options.session, None, f"-s {source.options.session}")
+        await check_session(kubectl, source.options.session, None, f"-s {source.options.session}")
     manifests = source.documents() if isinstance(source, AdHoc) else await source.documents(kubectl)
     if isinstance(source, Manifests):
         for name, namespace in dict.fromkeys(filter(None, map(session_ref, map(json.loads, manifests)))):
             try:
-                await _check_session(kubectl, name, namespace, f"spec.sessionRef.name: {name}")
+                await check_session(kubectl, name, namespace, f"spec.sessionRef.name: {name}")
             except SessionMissingError as missing:  # it may be made later, by what has made the manifest
                 console.note(f"{missing}; the statement waits for it")
     interrupts = Interrupts()

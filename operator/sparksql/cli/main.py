@@ -29,6 +29,7 @@ from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, check_size, is_manifest, parse_parameter
 from sparksql.cli.parser import Parser
 from sparksql.cli.results import ResultPrinter
+from sparksql.cli.validate import DEFAULT_SECONDS, Request, validate
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.model import BYTE_ORDER_MARK
 
@@ -106,6 +107,15 @@ def build_parser() -> argparse.ArgumentParser:
     shared = [_global_flags(argparse.SUPPRESS)]
     _add_run(add("run", parents=shared, help="run SQL or SqlStatement manifests and print the results"))
 
+    command = add("validate", parents=shared, help="validate statements in the cluster without running or keeping them")
+    command.add_argument(
+        "name", nargs="?", metavar="NAME", help="SqlStatement of the cluster, with its own text or that of -f"
+    )
+    command.add_argument("-f", "--file", help="SqlStatement manifests (.yaml, .yml, .json) or SQL text; - is stdin")
+    command.add_argument("-s", "--session", help="session to validate in instead of the manifest's own")
+    command.add_argument("--timeout", type=_duration, default=DEFAULT_SECONDS, metavar="DURATION",
+                         help="deadline (exit code 3): 90, 5m, 1h (default: 5m)")  # fmt: skip
+
     command = add("wait", parents=shared, help="wait for statements to end")
     command.add_argument("names", nargs="+", metavar="NAME")
     command.add_argument("--timeout", type=_duration, metavar="DURATION", help="give up then (exit code 5): 90, 5m, 1h")
@@ -155,18 +165,22 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _read(path: str) -> str:
+    """Returns the text of a file, or of standard input for `-`. Raises CliError for one that cannot be read."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CliError(
+            f"-f {path}: {error.strerror}: give a file that you can read, or - for standard input", Exit.USAGE
+        ) from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"-f {path}: {error}: save it as UTF-8", Exit.USAGE) from None
+    return text.removeprefix(BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
+
+
 def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
-    text, path = args.sql, args.file
-    if path is not None:
-        try:
-            text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise CliError(
-                f"-f {path}: {error.strerror}: give a file that you can read, or - for standard input", Exit.USAGE
-            ) from None
-        except UnicodeDecodeError as error:
-            raise CliError(f"-f {path}: {error}: save it as UTF-8", Exit.USAGE) from None
-    text = text.removeprefix(BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
+    path = args.file
+    text = args.sql.removeprefix(BYTE_ORDER_MARK) if path is None else _read(path)
     if path is not None and is_manifest(path, text):
         given = [name for name in _AD_HOC_FLAGS if getattr(args, name) is not None]
         if given:
@@ -184,6 +198,22 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
         keep=bool(args.keep),
     )
     return commands.AdHoc(text, options, args.name)
+
+
+def _request(args: argparse.Namespace) -> Request:
+    """Returns what `validate` validates. Raises CliError if there is nothing."""
+    if args.name is None and args.file is None:
+        raise CliError("validate takes -f FILE, the name of a SqlStatement, or both", Exit.USAGE)
+    given: commands.Manifests | str | None = None
+    if args.file is not None:
+        given = _read(args.file)
+        if is_manifest(args.file, given):
+            given = commands.Manifests(given, "validate")
+        elif not given.strip():
+            raise CliError(f"-f {args.file}: there is no SQL to validate", Exit.USAGE)
+        else:
+            check_size(given, f"-f {args.file}")
+    return Request(args.name, args.file, given, args.session, args.timeout)
 
 
 def _cancel(
@@ -205,6 +235,8 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
         case "run":
             printer = ResultPrinter(kubectl, console, forward, args.output, args.expanded)
             return commands.run(_source(args), printer, wait=args.wait)
+        case "validate":
+            return validate(kubectl, console, _request(args))
         case "wait":
             return commands.wait(kubectl, console, args.names, args.timeout)
         case "results":

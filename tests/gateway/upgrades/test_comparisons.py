@@ -185,3 +185,29 @@ async def test_secret_values_are_not_in_the_answer(streams: Streams, counting: O
     view = await compare(streams, COUNTING.replace("value % 3", "concat(value, :salt)"), parameters=(salt,))
     assert refused(view)[0] in (ErrorReason.STATE_INCOMPATIBLE, ErrorReason.SQL_ERROR), view
     assert "much-salt" not in view.to_json()
+
+
+INCOMPATIBLE = {
+    "another key": COUNTING.replace("value % 3", "value % 2"),
+    "another aggregate": SUMMING,
+    "another window": COUNTING.replace("'1 second'", "'2 seconds'"),
+    "removed aggregate": COUNTING.replace("count(*)", "CAST(NULL AS BIGINT)"),
+    "changed source": COUNTING.replace("$.ticks", "$.tocks"),
+    "changed sink": COUNTING.replace("$.dst", "$.other"),
+}
+
+
+async def test_start_of_a_stopped_stream_is_refused_with_the_error_of_the_validation(
+    streams: Streams, counting: OperationView
+) -> None:
+    await streams.ok("CREATE TABLE $.tocks USING rate OPTIONS (rowsPerSecond '50', numPartitions '2')")
+    await streams.stop(counting)
+    described = (streams.folder / "c" / "sparksql-query.json").read_bytes()
+    validated, started = {}, {}
+    for change, sql in INCOMPATIBLE.items():
+        validated[change] = refused(await compare(streams, sql, rewrites=True))
+        started[change] = refused(await streams.run(sql, rewrites=True))
+    assert validated == started
+    assert {reason for reason, _ in validated.values()} == {ErrorReason.STATE_INCOMPATIBLE, ErrorReason.INVALID_SPEC}
+    assert len({message for _, message in validated.values()}) == len(INCOMPATIBLE)
+    assert (streams.folder / "c" / "sparksql-query.json").read_bytes() == described

@@ -49,6 +49,14 @@ MANY_ROWS = {
     "preview": [["0", "row 0"], ["1", "row 1"]],
     "bytes": 99,
 }
+OTHER_KEY = "INSERT INTO t SELECT * FROM STREAM other_key"  # incompatible with the state that it is compared with
+INCOMPATIBLE = {"condition": "STREAMING_STATE_INCOMPATIBLE", "sqlState": "55000", "message": "key day became month"}
+DIFFERENCES = {
+    "columns": [{"name": name, "type": "string"} for name in ("change", "operator", "column", "was", "is", "remedy")],
+    "rowCount": 1,
+    "preview": [["KeyChanged", "operator 1", "k", "day", "month", "change it back"]],
+    "bytes": 60,
+}
 SCRIPT = "SELECT 0 AS n; SELECT 1 AS n; SELECT 1 AS a"
 ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SELECT 1 AS a": ("Finished", "Finished", {"result": ONE_ROW}),
@@ -56,6 +64,7 @@ ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SELECT many": ("Finished", "Finished", {"result": MANY_ROWS}),
     "SELECT cut": ("Finished", "Finished", {"result": {**ONE_ROW, "truncated": True}}),
     SCRIPT: ("Finished", "Finished", {"result": {**ONE_ROW, "earlierResults": 2}}),
+    OTHER_KEY: ("Error", "StateIncompatible", {"error": INCOMPATIBLE, "result": DIFFERENCES}),
     "SELECT closed": ("Closed", "SessionClosed", {}),
     "SELECT slow": ("TimedOut", "ExecutionTimeout", {}),
 }
@@ -68,6 +77,8 @@ def next_status(statement: dict[str, Any]) -> dict[str, Any] | None:
     spec, status = statement["spec"], statement.get("status", {})
     generation = statement["metadata"]["generation"]
     phase, seen = status.get("phase"), status.get("observedGeneration")
+    if spec.get("desiredState") == "Stopped":
+        return None
     if phase in CONDITIONS and CONDITIONS[phase][4] == "True" and seen == generation:
         return None
     if phase is None:

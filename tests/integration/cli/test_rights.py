@@ -60,6 +60,12 @@ LISTED: dict[str, tuple[list[str], list[Rule], str]] = {
     ),
     "wait": (["wait", "good"], [(SPARK, STATEMENTS, "get list watch")], "good Finished"),
     "results": (["results", "good"], [(SPARK, STATEMENTS, "get")], "1"),
+    "validate": (["validate", "good"], [(SPARK, STATEMENTS, "create get list watch delete")], "good: valid"),
+    "validate -s": (
+        ["validate", "good", "-s", "analytics"],
+        [(SPARK, STATEMENTS, "create get list watch delete"), (SPARK, SESSIONS, "get list")],
+        "good: valid",
+    ),
     "cancel": (["cancel", "long"], [(SPARK, STATEMENTS, "get list watch patch")], "long Canceled"),
     "describe": (["describe", "good"], [(SPARK, STATEMENTS, "get"), ("", "events", "list")], "good"),
     "describe -s": (["describe", "-s", "analytics"], [(SPARK, SESSIONS, "get"), ("", "events", "list")], "standard"),

@@ -133,7 +133,7 @@ def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError
     is_anothers = known is not None and bool(known.texts) and request.sql not in known.texts
     if is_anothers and "REWRITE" in words:
         return REWRITABLE
-    return UNFIT if "UNFIT" in words and is_anothers else None
+    return UNFIT if is_anothers and not {"UNFIT", "OTHER_KEY"}.isdisjoint(words) else None
 
 
 def look(checkpoints: Checkpoints, request: SubmitRequest) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sparksql.domain.statement.decision import Question
 from sparksql.drivers.client import GatewayClient, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.wire.control import OperationState, OperationView, SubmitRequest
+from tests.unit.domain.builders.objects import NOW
 
 KEY = Key("SqlStatement", "team-a", "one")
 ASKED = Question(1, SubmitRequest(boot_id="b", namespace="team-a", name="one", sql="SELECT 1"))
@@ -35,7 +36,7 @@ async def ask(questions: Questions, driver: Driver, question: Question = ASKED) 
 
 
 async def test_a_question_is_one_operation_until_it_is_answered() -> None:
-    questions, driver = Questions(), Driver()
+    questions, driver = Questions(lambda: NOW), Driver()
     assert questions.answer(KEY, ASKED) is None
     assert not await ask(questions, driver)
     driver.state = None
@@ -49,7 +50,7 @@ async def test_a_question_is_one_operation_until_it_is_answered() -> None:
 
 
 async def test_an_old_answer_holds_until_the_question_is_answered_anew() -> None:
-    questions, driver = Questions(), Driver()
+    questions, driver = Questions(lambda: NOW), Driver()
     driver.state = OperationState.ERROR
     await ask(questions, driver)
     driver.state = OperationState.PENDING
@@ -65,7 +66,7 @@ async def test_an_old_answer_holds_until_the_question_is_answered_anew() -> None
 
 @pytest.mark.parametrize("other", [None, Question(2, ASKED.request)])
 async def test_another_question_makes_the_answer_forgotten(other: Question | None) -> None:
-    questions, driver = Questions(), Driver()
+    questions, driver = Questions(lambda: NOW), Driver()
     driver.state = OperationState.FINISHED
     await ask(questions, driver)
     assert questions.answer(KEY, other) is None

@@ -34,7 +34,7 @@ CHAINS: dict[str, tuple[Chain, str]] = {
     ),
     "Stopped": (
         SUSPENDED,
-        "read_inputs close_with_lost_session cancel_on_request stay_stopped save_before_change "
+        "read_inputs read_for_validation close_with_lost_session cancel_on_request stay_stopped save_before_change "
         "restore_before_change refuse_blocked_start start_with_change resume_on_request",
     ),
 }

@@ -62,7 +62,7 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._questions = Questions()
+        self._questions = Questions(context.clock)
         self._refusals = Refusals()
         self._gatherer = StatementGatherer(context, self._questions, self._refusals)
 
@@ -114,8 +114,8 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
                 return await self._submit(parsed, operation_id, request)
             case Cancel(operation_id, request):
                 return await self._cancel(parsed, operation_id, request)
-            case Ask(question):
-                return await self._ask(parsed, question)
+            case Ask(question, pod_uid):
+                return await self._ask(parsed, question, pod_uid)
             case CreateSession():
                 await create_watched(self._context, dedicated_session(parsed))
             case DeleteSession():
@@ -161,8 +161,8 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         self._context.drivers.update_view(pod_uid, view)
         return Again() if view.state.is_terminal else Done()
 
-    async def _ask(self, statement: SqlStatement, question: Question) -> Outcome:
-        _, client = self._driver(statement)
+    async def _ask(self, statement: SqlStatement, question: Question, pod_uid: str | None) -> Outcome:
+        client = self._driver(statement)[1] if pod_uid is None else self._context.drivers.client(pod_uid)
         if client is None:
             return Done()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparksql.api.session import SqlSession
-from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import SqlStatement, StatementPhase
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import SESSION, SESSIONS_BY_NAMESPACE, STATEMENT, STATEMENTS_BY_NAMESPACE
 from sparksql.cache.models import session_of
@@ -25,7 +25,7 @@ from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import dependencies, settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot, StateFacts, Unobserved
-from sparksql.domain.statement.stream.changes import question
+from sparksql.domain.statement.stream.compatibility import question
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
@@ -97,10 +97,11 @@ class StatementGatherer:
         s = replace(s, inputs=inputs)
         if isinstance(inputs, Inputs):
             s = replace(s, named=named_in(self._context.store, s.statement.metadata.namespace, inputs))
-        if s.statement.status.phase not in HANDED_OVER:
+        if s.statement.status.phase not in HANDED_OVER | {StatementPhase.STOPPED}:
             return s
         key = Key(STATEMENT, s.statement.metadata.namespace, s.statement.metadata.name)
-        return replace(s, answer=self._questions.answer(key, question(s)))
+        answer = self._questions.answer(key, question(s))
+        return replace(s, answer=answer, inquired=self._questions.inquired(key))
 
     def _names(self, index: str, namespace: str) -> tuple[str, ...]:
         return tuple(ObjectView(obj).name for obj in self._context.store.by_index(index, namespace))

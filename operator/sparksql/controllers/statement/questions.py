@@ -1,4 +1,4 @@
-"""What drivers were asked about changes of queries that run, and what they have answered: in memory, one question a statement.
+"""Questions to drivers about changed specs of queries, and the answers: in memory, one question a statement.
 
 An operator that starts again asks once more. Nothing is started by it, so that does no harm.
 """
@@ -6,9 +6,12 @@ An operator that starts again asks once more. Nothing is started by it, so that 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from sparksql.domain.statement.decision import Question
+from sparksql.domain.statement.snapshot import Inquired
 from sparksql.drivers.client import GatewayClient
 from sparksql.engine.key import Key
 from sparksql.wire.control import OperationView
@@ -17,6 +20,8 @@ from sparksql.wire.control import OperationView
 @dataclass
 class _Inquiry:
     question: Question
+    since: datetime
+    answers: int = 0
     operation_id: str | None = None  # while it is being answered
     answer: OperationView | None = None
 
@@ -24,7 +29,8 @@ class _Inquiry:
 class Questions:
     """Asks drivers without making a reconcile wait: an answer is there at a later look."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
         self._inquiries: dict[Key, _Inquiry] = {}
 
     def forget(self, statement: Key) -> None:
@@ -39,6 +45,11 @@ class Questions:
             return None
         return inquiry.answer
 
+    def inquired(self, statement: Key) -> Inquired | None:
+        """Returns the time of the first request of the present question, and the number of its answers; None before it."""
+        inquiry = self._inquiries.get(statement)
+        return Inquired(inquiry.since, inquiry.answers) if inquiry is not None else None
+
     async def ask(self, statement: Key, question: Question, client: GatewayClient) -> bool:
         """Asks, or looks what has become of it; True when the answer has come. An old one holds until then.
 
@@ -46,10 +57,10 @@ class Questions:
         """
         inquiry = self._inquiries.get(statement)
         if inquiry is None or inquiry.question != question:
-            inquiry = self._inquiries[statement] = _Inquiry(question)
+            inquiry = self._inquiries[statement] = _Inquiry(question, self._clock())
         inquiry.operation_id = inquiry.operation_id or str(uuid.uuid4())
         view = await client.submit(inquiry.operation_id, question.request)
         if not view.state.is_terminal:
             return False
-        inquiry.operation_id, inquiry.answer = None, view
+        inquiry.operation_id, inquiry.answer, inquiry.answers = None, view, inquiry.answers + 1
         return True

@@ -65,7 +65,11 @@ def fit_message(s: Snapshot, view: OperationView) -> str:
     against = s.statement.spec.validate_against
     if against is None:
         return ""
-    state = f"the state of SqlStatement {against.statement_ref.name}"
+    return fit_with(f"the state of SqlStatement {against.statement_ref.name}", view)
+
+
+def fit_with(state: str, view: OperationView) -> str:
+    """Returns how a text fits `state`, as the driver has found."""
     if view.result is None or not view.result.row_count:
         return f"the query is compatible with {state}"
     rows = [dict(zip(COMPARISON, row, strict=True)) for row in view.result.preview]

@@ -31,6 +31,7 @@ from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import with_phase
 from sparksql.domain.statement.steps import WAITING_SECONDS, no_change
+from sparksql.domain.statement.stream.compatibility import with_compatibility
 from sparksql.domain.statement.stream.facts import stream_facts
 from sparksql.domain.statement.stream.run import stopped
 from sparksql.domain.statement.stream.savepoints import last_savepoint, savepoints_to_delete
@@ -46,6 +47,8 @@ def decide(s: Snapshot) -> Decision | NeedsInputs:
     decision = _decide(s)
     if isinstance(decision, NeedsInputs):
         return decision
+    if s.statement.metadata.deletion_timestamp is None:
+        decision = with_compatibility(s, decision)
     streaming = decision.status.streaming
     if streaming is None:
         return decision

@@ -39,9 +39,10 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Ask:
-    """Has the driver answer, unless the question is with it already."""
+    """Has a driver answer, unless the question is with it already: that of pod `pod_uid`, None for the one that has the query."""
 
     question: Question
+    pod_uid: str | None = None
 
 
 @dataclass(frozen=True)

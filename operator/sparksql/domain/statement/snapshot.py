@@ -136,6 +136,14 @@ class StateFacts:
 
 
 @dataclass(frozen=True)
+class Inquired:
+    """Holds the time of the first request of the present question, and the number of its answers."""
+
+    since: datetime
+    answers: int
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Holds the facts at one moment.
 
@@ -146,9 +154,9 @@ class Snapshot:
     `settings` is None while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement.
 
     Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
-    there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
-    what `validateAgainst` names, None if there is no such statement. `named` are savepoints of its namespace whose names
-    occur in its inputs, if these call `savepoint_state`; else None.
+    there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.compatibility.question`,
+    `inquired` the history of that question. `state` is what `validateAgainst` names, None if there is no such statement.
+    `named` are savepoints of its namespace whose names occur in its inputs, if these call `savepoint_state`; else None.
 
     `sessions` and `statements` are names of others in its namespace: looked up only when it names one that does not exist.
     """
@@ -171,6 +179,7 @@ class Snapshot:
     savepoints: tuple[SavepointFacts, ...] = ()
     start_from: SavepointFacts | None = None
     answer: OperationView | None = None
+    inquired: Inquired | None = None
     state: StateFacts | None = None
     named: tuple[SavepointFacts, ...] | None = None
     sessions: tuple[str, ...] = ()

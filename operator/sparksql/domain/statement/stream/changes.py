@@ -99,6 +99,14 @@ def _question(s: Snapshot, facts: StreamFacts) -> Question | None:
     driver = _driver(s)
     if facts.change is None or driver is None or not driver.compares_states:
         return None
+    return question_to(s, facts, driver)
+
+
+def question_to(s: Snapshot, facts: StreamFacts, driver: Driver) -> Question | None:
+    """Returns the request that has `driver` validate the next attempt, whatever has changed.
+
+    None while settings, inputs or the savepoint are missing.
+    """
     if not isinstance(s.settings, Settings) or not isinstance(s.inputs, Inputs):
         return None
     if facts.change is Change.RESTORE and not isinstance(facts.restore_source, str):

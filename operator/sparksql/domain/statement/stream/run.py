@@ -99,6 +99,7 @@ from sparksql.domain.statement.stream.changes import (
     runs_on,
     takes_in_change,
 )
+from sparksql.domain.statement.stream.compatibility import read_for_validation
 from sparksql.domain.statement.stream.facts import StreamFacts
 from sparksql.domain.statement.stream.health import progress_timeout_left
 from sparksql.domain.statement.stream.rules import (
@@ -421,6 +422,7 @@ def resume_on_request(s: Snapshot, facts: StreamFacts) -> Decision:
 
 SUSPENDED: Chain = (
     read_inputs,  # of one that is to run
+    read_for_validation,  # of one whose spec a driver is to validate
     close_with_lost_session,
     cancel_on_request,  # desiredState Canceled
     stay_stopped,  # desiredState Stopped
