@@ -45,6 +45,14 @@ def test_sums_of_decimals_without_their_scale_are_filled_from_decimals() -> None
     )
 
 
+def test_struct_with_a_count_for_an_average_with_a_shared_count_is_refused() -> None:
+    mean = Part("mean", (0, 1), Form.AVERAGE, "double", ("sum",), own=(0,))
+    state = Layout(keys=(), values=(mean, Part("n", (1,), Form.VALUE, "bigint", ("count",))), is_told=True)
+    assert fillings(state, [Given("n"), Given("mean", ("sum",))]) == (Filling("mean.sum", 1, 0), Filling("n", 0))
+    with pytest.raises(MisfitError, match="column mean must be a STRUCT of sum, and it is one of sum, count"):
+        fillings(state, [Given("n"), Given("mean", ("sum", "count"))])
+
+
 def test_columns_are_found_by_their_names_in_any_order() -> None:
     assert fillings(STATE, KEPT) == (
         Filling("city", 5),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
+from sparksql.gateway.streaming.state.description import (
+    AGGREGATE,
+    Description,
+    SplitAverage,
+    StateColumn,
+    StatefulOperator,
+)
 from sparksql.gateway.streaming.state.structure_nodes import Node
 from sparksql.gateway.streaming.state_tables.columns import Form, Kept, Layout, Unscaled, layout
 from sparksql.gateway.streaming.state_tables.operators import SparkOperator, StateTable, state_tables
@@ -92,7 +99,8 @@ def laid_out(description: Description, *value: str, key: list[Kept] = KEY, side:
         ("Sum", "decimal(30,2)", ("decimal(30,2)", "boolean"), Form.SUM),
         ("Average", "double", ("double", "bigint"), Form.AVERAGE),
         ("Average", "decimal(24,6)", ("decimal(30,2)", "bigint"), Form.AVERAGE),
-        ("Average", "interval day to second", ("interval day to second", "bigint"), Form.AS_KEPT),
+        ("Average", "interval day to second", ("interval day to second", "bigint"), Form.AVERAGE),
+        ("Average", "interval day", ("interval day to second", "bigint"), Form.AS_KEPT),
         ("CollectSet", "array<int>", ("binary",), Form.AS_KEPT),
         ("Max", "bigint", ("int",), Form.AS_KEPT),
         ("OfAnExtension", "bigint", ("bigint",), Form.AS_KEPT),
@@ -125,6 +133,42 @@ def test_decimals_are_unscaled_where_spark_sums_up_their_unscaled_values(
     (value,) = laid_out(replace(described, nodes=nodes), *buffers).values
     assert value.unscaled == (Unscaled(6, 2) if argument == "UnscaledValue" else None)
     assert (Unscaled(6, 2).sum_type, Unscaled(6, 2).mean_type) == ("decimal(16,2)", "decimal(10,6)")
+
+
+def paned(*averages: SplitAverage) -> Description:
+    """A window of panes: its values are sums and counts."""
+    doubles = StateColumn("mean", "double", "sum(x)", ("double",))
+    counts = StateColumn("mean", "bigint", "sum(n)", ("bigint",))
+    totals = replace(TOTALS, values=(doubles, counts), averages=averages)
+    return replace(OLD, operators=(totals,))
+
+
+def shown(description: Description) -> list[tuple[str, Form, tuple[int, ...], tuple[str, ...]]]:
+    table = StateTable("x", SparkOperator(0, SAVE), None, description.operators[0])
+    kept = [Kept("sum", "double"), Kept("sum", "bigint")]
+    found = layout(table, description, KEY, kept).values
+    return [(each.name, each.form, each.filled, each.kept) for each in found]
+
+
+def test_aggregates_of_an_average_become_a_column() -> None:
+    whole = paned(SplitAverage("mean", 0, 1, (0, 1)))
+    assert shown(whole) == [("mean", Form.AVERAGE, (2, 3), ("sum", "count"))]
+
+
+def test_average_with_a_shared_count_is_filled_by_a_sum() -> None:
+    sharing = paned(SplitAverage("a", 0, 1, (0,)))
+    assert shown(sharing) == [("a", Form.AVERAGE, (2,), ("sum",)), ("mean", Form.AS_KEPT, (3,), ("sum",))]
+    of_others = paned(SplitAverage("a", 0, 1, ()))
+    assert [name for name, *_ in shown(of_others)] == ["mean", "a", "mean_2"]
+
+
+def test_description_without_averages_has_none() -> None:
+    whole = paned(SplitAverage("mean", 0, 1, (0, 1)))
+    assert Description.from_json(whole.to_json()) == whole
+    raw = json.loads(whole.to_json())
+    assert raw["version"] == 3
+    del raw["operators"][0]["averages"]
+    assert Description.from_json(json.dumps(raw)) == paned()
 
 
 def test_keys_that_stand_among_the_values_are_taken_from_there() -> None:

@@ -22,6 +22,7 @@ _SESSION = "spark.sessionWindow"  # Spark's: the column is a key by which an agg
 _DELAY = "sparksql.watermarkDelayMs"  # of a column that a further window may take the mark from
 _WINDOW = "sparksql.window"  # what the windows are that the column tells of, as JSON
 _ROLE = "sparksql.windowColumn"
+_PART = "sparksql.partOfAverage"  # of the sum and of the count of an average, as JSON
 
 
 class Role(StrEnum):
@@ -48,6 +49,26 @@ class Windows:
     delay: int | None
     of_panes: bool = False
     pane_of: Function | None = None
+
+
+@dataclass(frozen=True)
+class PartOfAverage:
+    """Describes the sum or the count of an average: `number` is the average's own in its plan, `name` its result's."""
+
+    number: int
+    name: str
+    is_count: bool
+
+
+def mark_of_part(jvm: Jvm, part: PartOfAverage) -> Any:
+    """Returns the Metadata of a column that is part of an average."""
+    return metadata(jvm, {_PART: json.dumps(asdict(part))})
+
+
+def part_of_average(column: Expression) -> PartOfAverage | None:
+    """Returns what part of an average a column is, None for any other."""
+    found = column.metadata()
+    return PartOfAverage(**json.loads(str(found.getString(_PART)))) if found.contains(_PART) else None
 
 
 def delay_of(column: Expression) -> int | None:

@@ -13,10 +13,11 @@ from typing import Any
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
 from sparksql.gateway.windowing.expressions import as_long, cast
-from sparksql.gateway.windowing.marks import alias
+from sparksql.gateway.windowing.marks import PartOfAverage, alias, mark_of_part
 
 _OF_THEMSELVES = frozenset({"Sum", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg"})
 _COUNTS = frozenset({"Count", "CountIf"})
+_SUM, _COUNT = "_sum", "_count"  # what the names of an average's parts end with
 NO_DECIMAL = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
@@ -37,8 +38,12 @@ def merge_of(jvm: Jvm, call: Expression, name: str) -> Merge | None:
     functions = jvm.org.apache.spark.sql.catalyst.expressions.aggregate
     condition, to_seq = call.filter(), jvm.PythonUtils.toSeq
 
-    def part(of: Any, suffix: str = "") -> Any:
-        return alias(jvm, of.toAggregateExpression(False, condition), name + suffix)
+    def part(of: Any, suffix: str = "", told: Any | None = None) -> Any:
+        return alias(jvm, of.toAggregateExpression(False, condition), name + suffix, told=told)
+
+    def part_of_average(of: Any, suffix: str) -> Any:
+        known = PartOfAverage(int(call.resultId().id()), name, is_count=suffix == _COUNT)
+        return part(of, suffix, mark_of_part(jvm, known))
 
     def total(column: Any) -> Any:
         return functions.Sum(column).toAggregateExpression()
@@ -53,7 +58,7 @@ def merge_of(jvm: Jvm, call: Expression, name: str) -> Merge | None:
     if kind == "Average" and str(function.child().dataType().catalogString()) in NO_DECIMAL:
         doubles = cast(jvm, function.child(), jvm.org.apache.spark.sql.types.DataTypes.DoubleType)
         counts = functions.Count(to_seq([function.child()]))
-        parts = part(functions.Sum(doubles), "_sum"), part(counts, "_count")
+        parts = part_of_average(functions.Sum(doubles), _SUM), part_of_average(counts, _COUNT)
         return Merge(parts, quotient(jvm, *(total(each.toAttribute()) for each in parts)))
     return None
 

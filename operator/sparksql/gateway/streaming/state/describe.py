@@ -32,7 +32,7 @@ from sparksql.gateway.streaming.state.description import (
     Watermark,
 )
 from sparksql.gateway.streaming.state.expressions import Expressions
-from sparksql.gateway.streaming.state.layout import Layout, layout
+from sparksql.gateway.streaming.state.layout import Kept, Layout, layout
 from sparksql.gateway.streaming.state.optimised import optimised, run
 from sparksql.gateway.streaming.state.outline import outline, plan_of_sources, settings_of, with_columns
 from sparksql.gateway.streaming.state.plan_structure import plan_structure, prepared, table_of
@@ -234,21 +234,23 @@ class _Walk:
             for key in elements(node.groupingExpressions())
         )
         streams = bool(node.isStreaming())
-        values = self._functions(results) if streams else ()
+        kept = self._kept.next("Aggregate") if streams else None
+        values = () if kept is None else self._functions(results, kept)
         for result in results:
             self._expressions.define_named(result)
-        if not streams:
+        if kept is None:
             return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
-        return self._stateful(StatefulOperator(AGGREGATE, keys, values, inputs=told))
+        averages = tuple(replace(each, name=self._mask(each.name)) for each in kept.averages)
+        return self._stateful(StatefulOperator(AGGREGATE, keys, values, inputs=told, averages=averages))
 
-    def _functions(self, results: list[Any]) -> tuple[StateColumn, ...]:
+    def _functions(self, results: list[Any], kept: Kept) -> tuple[StateColumn, ...]:
         """The functions of an aggregation that Spark keeps, in its order, with the meanings that the text gives them."""
         found: dict[int, StateColumn] = {}
         for result in results:
             for function in _aggregate_functions(result):
                 column = self._column(str(result.name()), function, self._text(function))
                 found.setdefault(int(function.resultId().id()), column)
-        (functions,) = self._kept.next("Aggregate").parts
+        (functions,) = kept.parts
         if any(number not in found for number, _ in functions):
             raise UnknownPlanError("Spark keeps an aggregate that the text does not have")
         return tuple(

@@ -51,6 +51,20 @@ class StateColumn:
 
 
 @dataclass(frozen=True)
+class SplitAverage:
+    """Describes an average that the state stores as two aggregates, as that of HOP and CUMULATE: its value is a double.
+
+    `total` and `count` are the places of its sum and its count among the operator's values, `own` those of the two
+    that belong to it alone.
+    """
+
+    name: str
+    total: int
+    count: int
+    own: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class StatefulOperator:
     """Describes an operator with state.
 
@@ -58,6 +72,7 @@ class StatefulOperator:
     through, without projections and filters. `structure` is the digest of all that it is made of, among the `nodes` of
     its description, and empty where it is not known. It decides; what else is told here is for people. `as_written` is the
     same digest with the values in the order of the text, empty in descriptions of earlier versions, whose `structure` it is.
+    `averages` are for the display of values: they are not compared, and an earlier driver ignores them.
     """
 
     kind: str
@@ -67,6 +82,7 @@ class StatefulOperator:
     inputs: tuple[str, ...] = ()
     structure: str = ""
     as_written: str = ""
+    averages: tuple[SplitAverage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +176,12 @@ def _operator(raw: Any) -> StatefulOperator:
     keys, values = (tuple(map(_column, raw[part])) for part in ("keys", "values"))
     inputs = tuple(map(str, raw["inputs"]))
     structure, as_written = (str(raw.get(part, "")) for part in ("structure", "as_written"))
-    return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, structure, as_written)
+    averages = tuple(map(_average, raw.get("averages", ())))
+    return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, structure, as_written, averages)
+
+
+def _average(raw: Any) -> SplitAverage:
+    return SplitAverage(str(raw["name"]), int(raw["total"]), int(raw["count"]), tuple(map(int, raw["own"])))
 
 
 def _column(raw: Any) -> StateColumn:

@@ -12,12 +12,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
 from sparksql.gateway.sql.own_columns import in_words
-from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
+from sparksql.gateway.streaming.state.description import (
+    AGGREGATE,
+    Description,
+    SplitAverage,
+    StateColumn,
+    StatefulOperator,
+)
 from sparksql.gateway.streaming.state.structure_nodes import Node
 from sparksql.gateway.streaming.state_tables.operators import StateTable
 
@@ -25,6 +31,7 @@ from sparksql.gateway.streaming.state_tables.operators import StateTable
 _FIRST_COLUMN = frozenset(
     {"Count", "Sum", "Max", "Min", "First", "Last", "MaxBy", "MinBy", "BitAndAgg", "BitOrAgg", "BitXorAgg"}
 )
+_OF_AVERAGE = ("sum", "count")  # as Spark names what it keeps an average in
 _DECIMAL = re.compile(r'"?decimal\((\d+),(\d+)\)"?')
 
 
@@ -59,7 +66,8 @@ class Unscaled:
 class Part:
     """A column to be given: `places` are those of the columns that it is kept in, `kept` their names. `type` is Spark's.
 
-    `unscaled` are the decimals of which the first column is the sum, None where that has its scale.
+    `unscaled` are the decimals of which the first column is the sum, None where that has its scale. `own` are those of `places`
+    that no other column is given of, whose names `kept` then has; None for all.
     """
 
     name: str
@@ -68,6 +76,12 @@ class Part:
     type: str = ""
     kept: tuple[str, ...] = ()
     unscaled: Unscaled | None = None
+    own: tuple[int, ...] | None = None
+
+    @property
+    def filled(self) -> tuple[int, ...]:
+        """Returns the places of the columns that this one alone fills."""
+        return self.places if self.own is None else self.own
 
 
 @dataclass(frozen=True)
@@ -115,10 +129,10 @@ def layout(
         forms = [(_form(each.name, column, as_kept=as_kept), each.unscaled) for each, column in parted]
         buffers = [name for column in told.values for name in column.buffers]
         if key_types == of_keys and value_types == buffers:
-            return _aggregation(told, forms, kept, keys, values)
+            return _aggregation(told, forms, kept, keys, values, as_kept=as_kept)
         if value_types == of_keys + buffers:  # of session windows, and of the first form of aggregates
             of_key, of_value = values[: len(of_keys)], values[len(of_keys) :]
-            return _aggregation(told, forms, kept, of_key, of_value)
+            return _aggregation(told, forms, kept, of_key, of_value, as_kept=as_kept)
     if key_types == of_keys:
         key_names = [in_words(column.name) for column in told.keys]
     columns = [each for each in told.values if table.side is not None and each.name.startswith(f"{table.side} ")]
@@ -133,17 +147,40 @@ def _aggregation(
     kept: Sequence[Kept],
     keys: Sequence[int],
     values: Sequence[int],
+    *,
+    as_kept: bool,
 ) -> Layout:
-    names = iter(_unique([in_words(column.name) for column in (*told.keys, *told.values)]))
-    of_keys = tuple(Part(next(names), (place,)) for place in keys)
-    parts: list[Part] = []
+    of_keys = [Part(in_words(column.name), (place,)) for column, place in zip(told.keys, keys, strict=True)]
+    functions: list[Part] = []
     at = 0
     for column, (form, unscaled) in zip(told.values, forms, strict=True):
         places = tuple(values[at : at + len(column.buffers)])
         at += len(places)
         of_buffers = tuple(kept[place].name for place in places)
-        parts.append(Part(next(names), places, form, column.type, of_buffers, unscaled))
-    return Layout(of_keys, tuple(parts), is_told=True)
+        functions.append(Part(in_words(column.name), places, form, column.type, of_buffers, unscaled))
+    parts = _with_averages(functions, told.averages, as_kept=as_kept)
+    names = _unique([part.name for part in (*of_keys, *parts)])
+    named = [replace(part, name=name) for part, name in zip((*of_keys, *parts), names, strict=True)]
+    return Layout(tuple(named[: len(of_keys)]), tuple(named[len(of_keys) :]), is_told=True)
+
+
+def _with_averages(functions: Sequence[Part], averages: Sequence[SplitAverage], *, as_kept: bool) -> list[Part]:
+    """The functions, with averages in the places of those that are of these alone."""
+    found: dict[int, list[Part]] = {place: [part] for place, part in enumerate(functions)}
+    for each in averages:
+        for place in each.own:
+            found[place] = []
+    for each in averages:
+        if as_kept and not each.own:  # what it is kept in is given already
+            continue
+        pair = each.total, each.count
+        places = {place: functions[place].places[0] for place in pair}
+        kept = tuple(name for place, name in zip(pair, _OF_AVERAGE, strict=True) if place in each.own)
+        own = tuple(places[place] for place in pair if place in each.own)
+        form = Form.AS_KEPT if as_kept else Form.AVERAGE
+        part = Part(each.name, tuple(places.values()), form, "double", kept, own=own)
+        found[min(each.own, default=each.total)].append(part)
+    return [part for parts in found.values() for part in parts]
 
 
 def _form(function: str, column: StateColumn, *, as_kept: bool) -> Form:
@@ -155,6 +192,8 @@ def _form(function: str, column: StateColumn, *, as_kept: bool) -> Form:
         case "Average", ("double", "bigint") if column.type == "double":
             return Form.AVERAGE
         case "Average", (total, "bigint") if _DECIMAL.fullmatch(total) and _DECIMAL.fullmatch(column.type):
+            return Form.AVERAGE
+        case "Average", (total, "bigint") if total == column.type and total.startswith("interval "):
             return Form.AVERAGE
         case _, (first, *_) if function in _FIRST_COLUMN and first == column.type:
             return Form.VALUE

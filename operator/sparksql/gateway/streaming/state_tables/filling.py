@@ -53,13 +53,13 @@ def fillings(layout: Layout, given: Sequence[Given]) -> tuple[Filling, ...]:
     Names are compared as SQL compares them. Raises MisfitError when the query lacks a column, has one more, or gives an aggregate
     by a value that does not tell what is kept of it.
     """
-    parts = (*layout.keys, *layout.values)
+    parts = [each for each in (*layout.keys, *layout.values) if each.filled]
     places = {column.name.lower(): place for place, column in enumerate(given)}
     _check_names([each.name for each in parts], [column.name for column in given])
     found: dict[int, Filling] = {}
     for part in parts:
         place = places[part.name.lower()]
-        found |= zip(part.places, _filled(part, place, given[place]), strict=True)
+        found |= zip(part.filled, _filled(part, place, given[place]), strict=True)
     return tuple(found[place] for place in range(len(found)))
 
 

@@ -160,8 +160,8 @@ class StateMaker:
     def _layout(self, table: StateTable, copy: str, state: LogicalPlan) -> Layout:
         key, value = kept_columns(state)
         found = layout(table, described(self._files, copy), key, value)
-        places = [place for part in (*found.keys, *found.values) for place in part.places]
-        if not found.is_told or len(found.keys) != len(key) or places != list(range(len(key) + len(value))):
+        places = [place for part in (*found.keys, *found.values) for place in part.filled]
+        if not found.is_told or len(found.keys) != len(key) or sorted(places) != list(range(len(key) + len(value))):
             raise refusal(
                 ErrorReason.NOT_IMPLEMENTED,
                 f"the state of {table.name!r} cannot be built from a query: its description does not name the stored columns "

@@ -26,7 +26,7 @@ from sparksql.gateway.streaming.state_tables.checkpoint import described, kept_c
 from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, Unscaled, layout
 from sparksql.gateway.streaming.state_tables.operators import StateTable, state_tables
 from sparksql.gateway.windowing.calls import KEPT_AS_TEXT
-from sparksql.gateway.windowing.expressions import cast, project
+from sparksql.gateway.windowing.expressions import as_long, cast, project
 from sparksql.gateway.windowing.marks import alias
 from sparksql.gateway.windowing.statements import with_queries
 from sparksql.wire.control import ErrorReason, SubmitRequest
@@ -34,6 +34,8 @@ from sparksql.wire.savepoints import STATE_FUNCTION
 
 _JSON = "map('ignoreNullFields', 'false')"
 _OPERATOR = "operator"
+# What divides a sum of intervals for an average, by the type of the sum.
+_DIVIDED = {"YearMonthIntervalType": "DivideYMInterval", "DayTimeIntervalType": "DivideDTInterval"}
 
 
 class SavepointStates:
@@ -193,16 +195,21 @@ class _Reader:
         return self._driver.of_rows(self._session, rows), given
 
     def _average(self, part: Part, columns: Sequence[Any]) -> Any:
-        """The sum by the count as Spark divides them for an average, whose decimals SQL would round twice."""
+        """The sum by the count as Spark divides them for an average, whose decimals SQL would round twice; NULL of nothing."""
         expressions, types = self._jvm.org.apache.spark.sql.catalyst.expressions, self._jvm.org.apache.spark.sql.types
         total, count = (columns[place] for place in part.places)
         if part.type == "double":
             by = expressions.Divide(total, cast(self._jvm, count, types.DataTypes.DoubleType))
-            return alias(self._jvm, by, f"a{part.places[0]}")
-        to = self._session.sessionState().sqlParser().parseDataType(part.type)
-        number = cast(self._jvm, count, types.DataTypes.createDecimalType(20, 0))
-        by = expressions.DecimalDivideWithOverflowCheck(total, number, to, None, True)
-        return alias(self._jvm, by, f"a{part.places[0]}")
+        elif (divided := _DIVIDED.get(simple_name(total.dataType()))) is not None:
+            by = getattr(expressions, divided)(total, count)
+        else:
+            to = self._session.sessionState().sqlParser().parseDataType(part.type)
+            number = cast(self._jvm, count, types.DataTypes.createDecimalType(20, 0))
+            by = expressions.DecimalDivideWithOverflowCheck(total, number, to, None, True)
+        # Here and not in the SELECT above: which of its expressions Spark computes first is not known.
+        is_empty = expressions.EqualTo(count, as_long(self._jvm, 0))
+        mean = expressions.If(is_empty, expressions.Literal.create(None, by.dataType()), by)
+        return alias(self._jvm, mean, _quotient(part))
 
 
 def _readable(call: StateCall, table: StateTable) -> StateTable:
@@ -242,10 +249,15 @@ def _expression(part: Part) -> str:
             total, is_empty = part.places
             return f"IF(c{is_empty}, NULL, c{total})"
         case Form.AVERAGE:
-            total, count = part.places
-            return f"IF(c{count} = 0, NULL, a{total})"
+            return _quotient(part)
         case Form.AS_KEPT:
-            return f"struct({', '.join(f'c{place} AS {_quoted(name)}' for place, name in zip(part.places, part.kept, strict=True))})"
+            return f"struct({', '.join(f'c{place} AS {_quoted(name)}' for place, name in zip(part.filled, part.kept, strict=True))})"
+
+
+def _quotient(part: Part) -> str:
+    """The name of the column that has the value of an average."""
+    total, count = part.places
+    return f"a{total}_{count}"
 
 
 def _scaled(part: Part, decimals: Unscaled) -> str:
