@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -19,6 +20,14 @@ RIGHT = STATEMENT + "  sessionRef: {name: analytics}\n  sql: SELECT 1\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder. There is no Java on the path: tests/gateway/test_lint.py has Spark's parser."""
+    programs = tmp_path.parent / f"{tmp_path.name}-programs"
+    programs.mkdir()
+    git = shutil.which("git")
+    assert git is not None
+    (programs / "git").symlink_to(git)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -41,6 +50,20 @@ def test_clean_files_end_with_0(folder: Path, capsys: pytest.CaptureFixture[str]
     (folder / "a.yaml").write_text(RIGHT)
     assert exit_code(".", "--external", f"{kind}/analytics") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_note_reports_once_without_java_that_sql_was_not_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.yaml").write_text(RIGHT)
+    (folder / "b.yaml").write_text(RIGHT.replace("name: daily", "name: hourly"))
+    assert exit_code(".", "--external", "session/analytics") == 0
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith("note: SQL was not checked: no java on the path and no JAVA_HOME; install Java 17")
+    assert len(written.err.splitlines()) == 1
+    assert exit_code(".", "--external", "session/analytics", "--format", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["notes"]) == 1
 
 
 def test_an_empty_folder_is_clean(folder: Path) -> None:
@@ -81,7 +104,7 @@ def test_live_objects_are_read_with_kubectl(
     (folder / "objects.out").write_text(json.dumps({"kind": "List", "items": [session, statement]}))
     program = folder / "bin/kubectl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >>{folder}/calls.txt\ncat {folder}/objects.out\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >>{folder}/calls.txt\n/bin/cat {folder}/objects.out\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     assert exit_code("a.yaml", "--against", "cluster", "--namespace", "sales") == 1

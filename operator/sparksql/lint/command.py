@@ -18,6 +18,8 @@ from sparksql.lint.output.sarif import sarif
 from sparksql.lint.references import Context, Index
 from sparksql.lint.resources import OUR_KINDS
 from sparksql.lint.schema.words import remedy
+from sparksql.lint.sql.checking import check_sql
+from sparksql.lint.sql.sources import sql_of
 
 
 class Format(StrEnum):
@@ -69,12 +71,15 @@ def load(paths: Sequence[str]) -> Loaded:
     return Loaded(tuple(file.source.path for file in files), check.manifests(files))
 
 
-def run(loaded: Loaded, baseline: Baseline, external_names: Collection[tuple[str, str]]) -> Report:
-    """Returns the report on manifests, compared with a former state."""
+def run(
+    loaded: Loaded, baseline: Baseline, external_names: Collection[tuple[str, str]], *, with_sql: bool = True
+) -> Report:
+    """Returns the report on manifests, compared with a former state. SQL is checked where there is Java and Spark."""
     manifests = loaded.manifests
     index = Index(manifests.resources, Context(baseline.identities, external_names))
-    findings = check.check(manifests, index, baseline)
-    return Report(sorted(set(findings)), loaded.files)
+    texts = list(sql_of(manifests.resources, index)) if with_sql else []
+    findings, notes = check_sql(texts, lambda: check.check(manifests, index, baseline))
+    return Report(sorted(set(findings)), loaded.files, notes)
 
 
 def rendered(report: Report, form: Format) -> str:
