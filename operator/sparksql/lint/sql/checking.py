@@ -1,4 +1,4 @@
-"""Checks SQL beside the other checks, where Java and Spark are installed; a note says why it did not."""
+"""Checks SQL beside the other checks, where Java and Spark are installed; a note names the reason where it did not."""
 
 from __future__ import annotations
 

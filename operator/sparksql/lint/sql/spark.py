@@ -7,6 +7,7 @@ report has a note.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import tempfile
@@ -183,6 +184,8 @@ def reader(jvm: DriverJvm) -> Iterator[Reader]:
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        # PySpark writes an error with a place in a text to standard error as well, with its stack.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         try:
             yield Reader(spark)
         finally:
