@@ -23,7 +23,7 @@ class Level:
 LEVELS = {
     level.name: level
     for level in (
-        Level("unit", ("tests/unit", "tests/chart"), processes=3),
+        Level("unit", ("tests/unit", "tests/chart", "tests/lint"), processes=3),
         Level("integration", ("tests/integration",), processes=6),
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
         Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3),

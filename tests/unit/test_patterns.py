@@ -14,6 +14,8 @@ from tests.support.patterns.found import Found, modules, patterns
 # Patterns that are made of what a function is given, and where texts are tried with them.
 MADE_AT_RUN_TIME = {
     "operator/sparksql/gateway/catalog/name_patterns.py: _regex": "tests/unit/gateway/test_name_patterns.py",
+    # Those of the CRDs' schemas, for values within the length that the schema allows.
+    "operator/sparksql/lint/schema/structure.py: _pattern": "tests/lint/test_wrong_manifests.py",
 }
 OTHER_WAYS = frozenset({"fnmatch", "glob", "regex", "re2", "sre_compile"})  # to patterns that this test does not find
 

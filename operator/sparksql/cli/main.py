@@ -26,6 +26,8 @@ from sparksql.cli.describe import describe
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
+from sparksql.cli.lint import add_flags as add_lint_flags
+from sparksql.cli.lint import lint
 from sparksql.cli.manifest import RunOptions, check_size, is_manifest, parse_parameter
 from sparksql.cli.parser import Parser
 from sparksql.cli.results import ResultPrinter
@@ -96,10 +98,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_expanded(parser)
 
 
+def _program() -> str:
+    """Returns the name that the user has called: kubectl's plugin, or the program itself."""
+    return "sparksql" if Path(sys.argv[0]).name == "sparksql" else "kubectl sparksql"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Returns the command line, which ends with 2 on a usage error."""
     parser = Parser(
-        prog="kubectl sparksql", description="Run SQL in Spark sessions on Kubernetes.", parents=[_global_flags(None)]
+        prog=_program(), description="Run SQL in Spark sessions on Kubernetes.", parents=[_global_flags(None)]
     )
     commands_of = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add = commands_of.add_parser
@@ -158,6 +165,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--port-forward", action="store_true", help="make it reachable on localhost until interrupted")
     command.add_argument("--direct", action="store_true", help="the session's own address also where there is a front")
+
+    add_lint_flags(add("lint", parents=shared, help="check manifests without a cluster"))
 
     command = add("status", parents=shared, help="show sessions, statements and clients")
     command.add_argument("session", nargs="?", metavar="SESSION")
@@ -251,6 +260,8 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
             return config(kubectl, console, args.session, args.output)
         case "status":
             return commands.status(kubectl, console, forward, args.session, args.output)
+        case "lint":
+            return lint(args, kubectl)
         case "connect":
             protocol = None if args.protocol is None else ClientProtocol(args.protocol)
             wish = Wish(args.session, protocol, forward=args.port_forward, direct=args.direct)

@@ -48,13 +48,14 @@ def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitSt
             classified = classifier.classify(entry.sql, (), StatementMode.EXECUTE)
         except StatementError as refused:
             return _failure(number, entry.sql, refused.error)
-        failure = _not_accepted(classified, entry.sql) or _run_entry(driver, classified, entry.sql)
+        failure = not_accepted(classified, entry.sql) or _run_entry(driver, classified, entry.sql)
         if failure is not None:
             return _failure(number, failure[0].text, failure[1])
     return None
 
 
-def _not_accepted(classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
+def not_accepted(classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
+    """Returns the first statement that init does not accept and why, None if it accepts all."""
     for statement in classified.statements:
         if not statement.kind.in_init:
             message = (

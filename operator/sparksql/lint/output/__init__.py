@@ -1,0 +1,1 @@
+"""Writes findings as text, JSON, JUnit XML and SARIF."""

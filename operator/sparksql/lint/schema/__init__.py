@@ -1,0 +1,1 @@
+"""Checks a resource as the API server does: by the structural schema of its CRD and by the schema's CEL rules."""
