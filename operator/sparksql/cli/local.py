@@ -113,7 +113,7 @@ class LocalKubectl(Kubectl):
         resource = resource_of_document(document)
         namespace = self._namespace_of(document, resource)
         try:
-            return self.store.create(resource, namespace, document)
+            return self.store.create(resource, namespace, document, strict=True)
         except ApiError as error:
             raise _answered(error) from None
 

@@ -73,8 +73,13 @@ class ObjectStore:
 
     # --- writing
 
-    def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Object:
-        """Creates the object and returns it as stored. Raises AlreadyExists, Invalid, or NotFound for the namespace."""
+    def create(
+        self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False, strict: bool = False
+    ) -> Object:
+        """Creates the object and returns it as stored. Raises AlreadyExists, Invalid, or NotFound for the namespace.
+
+        `strict` refuses unknown fields, which are left out otherwise; `dry_run` stores nothing.
+        """
         kind = KINDS[resource]
         obj = _plain(body)
         metadata = obj.setdefault("metadata", {})
@@ -91,7 +96,7 @@ class ObjectStore:
             metadata.pop(field, None)
         if _has_status(kind, resource):
             obj.pop("status", None)
-        obj = admission.admitted(kind, {"apiVersion": resource.api_version, "kind": kind, **obj}, None)
+        obj = admission.admitted(kind, {"apiVersion": resource.api_version, "kind": kind, **obj}, None, strict=strict)
         obj["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": _time(self._clock())}
         if resource.group == GROUP:
             obj["metadata"]["generation"] = 1
