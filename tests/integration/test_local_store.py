@@ -193,6 +193,7 @@ async def test_immutable_field_is_refused_and_nothing_is_written(side: Side) -> 
     with pytest.raises(Invalid) as refused:
         await side.patch(STATEMENTS, {"spec": {"sql": "SELECT 2"}})
     assert "sql is immutable unless spec.streaming is set" in refused.value.message
+    assert refused.value.fields == ("spec.sql",)
     assert await side.get(STATEMENTS) == before
 
 

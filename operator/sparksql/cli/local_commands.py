@@ -24,7 +24,10 @@ from sparksql.local.database import FormatError
 from sparksql.local.defaults import DEFAULT_NAMESPACE, DEFAULT_SESSION, default_session
 from sparksql.local.instance import DEFAULT_INSTANCE, Instance, InstanceError
 from sparksql.local.processes import StillRunningError
-from sparksql.local.runtime import opened, running
+from sparksql.local.runtime import opened, running, until
+
+_WITH_DRIVERS = ("run", "wait")
+_DELETE_SECONDS = 5.0
 
 Source = Callable[[argparse.Namespace], AdHoc | Manifests]
 
@@ -38,7 +41,9 @@ async def run_locally(args: argparse.Namespace, console: Console, source: Source
             namespace = args.namespace or DEFAULT_NAMESPACE
             flags = ("--local", f"--instance={instance.name}")
             kubectl = LocalKubectl(flags, namespace, store=store, instance=instance)
-            if args.command != "run":
+            if args.command == "delete":
+                return await _delete(args, kubectl, console)
+            if args.command not in _WITH_DRIVERS:
                 return await _on_objects(args, kubectl, console)
             async with running(store, instance):
                 return await _run(args, kubectl, console, source)
@@ -47,6 +52,8 @@ async def run_locally(args: argparse.Namespace, console: Console, source: Source
 
 
 async def _run(args: argparse.Namespace, kubectl: LocalKubectl, console: Console, source: Source) -> Exit:
+    if args.command == "wait":
+        return await commands.wait(kubectl, console, args.names, args.timeout)
     printer = ResultPrinter(kubectl, console, local_forward, args.output, args.expanded)
     given = _manifests(args, kubectl, console) if _names_manifests(args.file) else source(args)
     if given is None:
@@ -116,8 +123,6 @@ def _on_objects(args: argparse.Namespace, kubectl: LocalKubectl, console: Consol
             return commands.status(kubectl, console, local_forward, args.session, args.output)
         case "get":
             return _get(args, kubectl, console)
-        case "delete":
-            return _delete(args, kubectl, console)
         case other:
             raise CliError(f"{other}: local mode does not have this command", Exit.USAGE)
 
@@ -134,11 +139,24 @@ async def _get(args: argparse.Namespace, kubectl: LocalKubectl, console: Console
 
 
 async def _delete(args: argparse.Namespace, kubectl: LocalKubectl, console: Console) -> Exit:
-    """Deletes an object; what has to end first, as a driver, ends with the next command that runs statements."""
-    resource = resource_of(args.resource)
+    """Deletes an object and waits for the controllers to let it go.
+
+    One that a driver has to end first goes with the next command that runs statements, which a note says.
+    """
+    resource, namespace = resource_of(args.resource), kubectl.namespace or DEFAULT_NAMESPACE
     try:
-        kubectl.store.delete(resource, kubectl.namespace or DEFAULT_NAMESPACE, args.name)
+        kubectl.store.delete(resource, namespace, args.name)
     except ApiError as error:
         raise CliError(f"Error from server ({error.reason}): {error.message}") from None
-    console.print(f"{resource.plural}/{args.name} deleted")
+    async with running(kubectl.store, kubectl.instance, pods=False):
+        selector = f"metadata.name={args.name}"
+        is_gone = await until(
+            kubectl.store,
+            lambda: not kubectl.store.list(resource, namespace, field_selector=selector).items,
+            _DELETE_SECONDS,
+        )
+    if is_gone:
+        console.print(f"{resource.plural}/{args.name} deleted")
+        return Exit.FINISHED
+    console.note(f"{resource.plural}/{args.name} is marked as deleted: it goes with the next run")
     return Exit.FINISHED

@@ -44,9 +44,17 @@ class ControllerManager:
 
     @contextlib.asynccontextmanager
     async def context(
-        self, client: KubeClient, pod_namespace: str | None, front: bytes | None
+        self,
+        client: KubeClient,
+        pod_namespace: str | None,
+        front: bytes | None,
+        *,
+        local_mode: bool = False,
     ) -> AsyncIterator[ControllerContext]:
-        """Opens what controllers reach the API server and drivers by, and closes it. `front` is the front's key."""
+        """Opens what controllers reach the API server and drivers by, and closes it.
+
+        `front` is the front's key; `local_mode` as in `ControllerContext`.
+        """
         events = EventRecorder(client, COMPONENT)
         self.metrics.events_dropped.set_function(lambda: events.dropped)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
@@ -71,6 +79,7 @@ class ControllerManager:
                     clock=_now,
                     pod_namespace=pod_namespace,
                     front_key=front,
+                    local_mode=local_mode,
                 )
             finally:
                 await drivers.close()

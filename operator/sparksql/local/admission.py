@@ -51,7 +51,9 @@ def _ours(kind: str, obj: Object, current: Object | None, *, strict: bool) -> Ob
     before = None if current is None else {**current, "metadata": metadata}  # its own checks are the store's
     if wrong := list(violations(result, before, schema)):
         text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-        raise Invalid(422, "Invalid", f'{kind}.{GROUP} "{metadata["name"]}" is invalid: {text}')
+        causes = [{"field": each.partition(": ")[0], "reason": "FieldValueInvalid", "message": each} for each in wrong]
+        message = f'{kind}.{GROUP} "{metadata["name"]}" is invalid: {text}'
+        raise Invalid(422, "Invalid", message, {"causes": causes})
     return result
 
 

@@ -12,7 +12,7 @@ import random
 import shutil
 import socket
 from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -55,11 +55,12 @@ class _Pod:
 
 
 class Kubelet:
-    """Runs the pods of a store, below the folders of an instance."""
+    """Runs the pods of a store, below the folders of an instance. `environment` is what all of their programs have."""
 
-    def __init__(self, store: ObjectStore, instance: Instance) -> None:
+    def __init__(self, store: ObjectStore, instance: Instance, environment: Mapping[str, str]) -> None:
         self._store = store
         self._instance = instance
+        self._environment = environment
         self._pods: dict[str, _Pod] = {}
         self._disrupts = False
         self._stop_watching: Callable[[], None] = lambda: None
@@ -165,7 +166,7 @@ class Kubelet:
                 _write(volumes / name / file, content)
         pod.address = _free_address(self._ports(obj))
         obj["status"] = {**obj.get("status", {}), "podIP": pod.address}
-        variables = {**_own_environment(), **pod_spec.environment(obj, volumes, read)}
+        variables = {**_own_environment(), **self._environment, **pod_spec.environment(obj, volumes, read)}
         log = self._instance.logs / f"{pod.name}.log"
         pod.process = await processes.start(pod_spec.command(obj), variables, folder, log, work)
         pod.started_at = _now()
