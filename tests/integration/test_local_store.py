@@ -80,7 +80,7 @@ async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield Side(client, namespace)
 
 
-async def test_created_object_has_identity_defaults_and_no_status_of_its_maker(side: Side) -> None:
+async def test_create_returns_identity_and_defaults_without_the_status_sent(side: Side) -> None:
     obj = await side.create(
         STATEMENTS, "SqlStatement", spec=STATEMENT, status={"observedGeneration": 7}, metadata={"uid": "mine"}
     )
@@ -103,7 +103,7 @@ async def test_second_object_of_a_name_is_refused(side: Side) -> None:
     assert refused.value.message == 'sqlstatements.sparksql.dev "a" already exists'
 
 
-async def test_object_that_is_not_there_is_not_found_by_any_verb(side: Side) -> None:
+async def test_missing_object_is_not_found_by_any_verb(side: Side) -> None:
     for request in (side.get(STATEMENTS), side.patch(STATEMENTS, {}), side.delete(STATEMENTS)):
         with pytest.raises(NotFound) as refused:
             await request
@@ -142,7 +142,7 @@ async def test_spec_change_alone_makes_a_generation(side: Side) -> None:
     assert versions == sorted(set(versions))
 
 
-async def test_write_that_changes_nothing_makes_no_version(side: Side) -> None:
+async def test_write_without_a_change_makes_no_version(side: Side) -> None:
     await side.statement()
     first = await side.patch(STATEMENTS, {"spec": {"priority": 0}})  # the server notes who has set which field
     assert await side.patch(STATEMENTS, {"spec": {"priority": 0}}) == first
@@ -158,7 +158,7 @@ async def test_status_and_the_rest_are_written_apart(side: Side) -> None:
     assert (reported["spec"]["priority"], reported["status"]["phase"]) == (3, "Running")
 
 
-async def test_merge_patch_removes_what_is_null_and_replaces_lists(side: Side) -> None:
+async def test_merge_patch_removes_null_fields_and_replaces_lists(side: Side) -> None:
     await side.create(CONFIG_MAPS, "ConfigMap", data={"a": "1", "b": "2"}, metadata={"finalizers": ["x.y/a", "x.y/b"]})
     patched = await side.patch(CONFIG_MAPS, {"data": {"a": None, "c": "3"}, "metadata": {"finalizers": ["x.y/c"]}})
     assert (patched["data"], patched["metadata"]["finalizers"]) == ({"b": "2", "c": "3"}, ["x.y/c"])
@@ -180,7 +180,7 @@ async def test_write_on_an_old_version_is_a_conflict(side: Side) -> None:
     assert (await side.get(STATEMENTS))["spec"]["priority"] == 1
 
 
-async def test_replaced_object_keeps_what_the_server_gives(side: Side) -> None:
+async def test_replace_keeps_server_fields_and_status(side: Side) -> None:
     before = await side.statement()
     changed = {**before, "spec": {**before["spec"], "priority": 4}, "status": {"phase": "Running"}}
     after = await side.client.replace(STATEMENTS, side.namespace, "a", changed)
@@ -238,7 +238,7 @@ async def _bind(side: Side) -> None:
     await side.client.create(Resource("", "v1", "pods/a/binding"), side.namespace, binding)
 
 
-async def test_pod_on_a_node_has_its_grace_period_and_goes_when_the_node_confirms(side: Side) -> None:
+async def test_deleted_pod_on_a_node_has_a_grace_period_until_the_node_confirms(side: Side) -> None:
     await side.pod()
     await _bind(side)
     await side.delete(PODS)
@@ -262,12 +262,12 @@ async def test_ended_pod_goes_at_once(side: Side) -> None:
         await side.get(PODS)
 
 
-async def test_secret_texts_become_data(side: Side) -> None:
+async def test_secret_string_data_becomes_data(side: Side) -> None:
     secret = await side.create(SECRETS, "Secret", stringData={"k": "v"}, data={"l": "dw=="})
     assert (secret["data"], secret["type"], "stringData" in secret) == ({"k": "dg==", "l": "dw=="}, "Opaque", False)
 
 
-async def test_apply_makes_changes_and_removes_what_it_applied(side: Side) -> None:
+async def test_apply_changes_fields_and_removes_fields_applied_before(side: Side) -> None:
     def body(**labels: str) -> Object:
         metadata = {"name": "a", "namespace": side.namespace, "labels": labels}
         return {
@@ -300,7 +300,7 @@ async def test_listing_selects_by_labels_and_has_a_version(side: Side) -> None:
     assert [each["metadata"]["name"] for each in one.items] == ["c"]
 
 
-async def test_events_are_found_by_the_object_that_they_are_about(side: Side) -> None:
+async def test_events_are_listed_by_the_uid_of_the_involved_object(side: Side) -> None:
     for name, uid in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         involved = {"kind": "Pod", "name": "p", "uid": uid, "namespace": side.namespace}
         await side.create(EVENTS, "Event", name, involvedObject=involved, reason="R", type="Normal")
@@ -309,7 +309,7 @@ async def test_events_are_found_by_the_object_that_they_are_about(side: Side) ->
     assert len(await side.client.list_some(EVENTS, side.namespace, "involvedObject.uid=u1", 1)) == 1
 
 
-async def test_one_of_many_writers_of_a_version_wins(side: Side) -> None:
+async def test_concurrent_writers_of_a_version_have_a_single_winner(side: Side) -> None:
     obj = await side.statement()
     version = obj["metadata"]["resourceVersion"]
     writes = [

@@ -64,7 +64,7 @@ def test_killed_instance_loses_nothing_and_writes_at_most_once(instance: LocalIn
     assert (_phase(waiting), waiting["status"]["result"]["preview"]) == ("Finished", [["0"]])
 
 
-def test_interrupted_run_cancels_its_statement_and_ends_in_order(instance: LocalInstance) -> None:
+def test_interrupted_run_cancels_the_statement_and_ends_in_order(instance: LocalInstance) -> None:
     process = instance.start("run", "--name", "long", "-e", LONG)
     instance.until(STATEMENTS, "long", lambda obj: _phase(obj) == "Running")
     os.kill(process.pid, signal.SIGINT)

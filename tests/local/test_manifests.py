@@ -89,7 +89,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalInstanc
 Ran = tuple[LocalInstance, Outcome]
 
 
-def test_run_prints_rows_and_mistakes_and_lists_what_it_skips(ran: Ran) -> None:
+def test_run_prints_rows_and_mistakes_and_lists_skipped_objects(ran: Ran) -> None:
     instance, outcome = ran
     assert outcome.code == 1, f"{outcome}\n{instance.log_tail()}"
     assert outcome.out.split() == ["v", "--", "30", "total", "-----", "51"]
@@ -106,7 +106,7 @@ def test_run_prints_rows_and_mistakes_and_lists_what_it_skips(ran: Ran) -> None:
         ("d-after-mistake", "Error", "DependencyFailed"),
     ],
 )
-def test_statement_has_its_end_in_its_status(ran: Ran, name: str, phase: str, reason: str) -> None:
+def test_statement_status_has_the_expected_end(ran: Ran, name: str, phase: str, reason: str) -> None:
     status = ran[0].get("sqlstatements", name)["status"]
     ready = next(each["reason"] for each in status["conditions"] if each["type"] == "Ready")
     assert (status["phase"], ready) == (phase, reason)
@@ -121,14 +121,14 @@ def test_other_commands_read_the_same_instance(ran: Ran) -> None:
     assert names == {"a-parameter", "b-script", "c-mistake", "d-after-mistake"}
 
 
-def test_session_reports_once_what_has_no_effect_here(ran: Ran) -> None:
+def test_session_reports_fields_without_effect_once(ran: Ran) -> None:
     status = ran[0].get("sqlsessions", "team")["status"]
     [local] = [each for each in status["conditions"] if each["type"] == "LocalMode"]
     assert (local["status"], local["reason"]) == ("True", "NotApplied")
     assert "executors" in local["message"]
 
 
-def test_files_of_an_instance_are_for_its_user_alone(ran: Ran) -> None:
+def test_files_of_an_instance_are_readable_to_the_owner_only(ran: Ran) -> None:
     instance, _ = ran
     files = [path for path in instance.data.rglob("*") if not path.is_relative_to(instance.data / "data")]
     assert files

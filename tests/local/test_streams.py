@@ -1,4 +1,4 @@
-"""A streaming statement of an instance goes on from its checkpoint with the next command."""
+"""A streaming statement of an instance resumes from its checkpoint with the next command."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _run_until_rows(instance: LocalInstance, folder: Path, rows: list[int]) -> N
     process.communicate(timeout=COMMAND_SECONDS)
 
 
-def test_stream_goes_on_from_its_checkpoint_with_the_next_command(instance: LocalInstance, tmp_path: Path) -> None:
+def test_stream_resumes_from_the_checkpoint_with_the_next_command(instance: LocalInstance, tmp_path: Path) -> None:
     _add(tmp_path, "first", 1, 2)
     (tmp_path / "stream.yaml").write_text(MANIFESTS.format(folder=tmp_path))
     ran = instance.run("run", "-f", str(tmp_path / "stream.yaml"))

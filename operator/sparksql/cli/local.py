@@ -118,7 +118,7 @@ class LocalKubectl(Kubectl):
             raise _answered(error) from None
 
     def apply_one(self, document: dict[str, Any]) -> str:
-        """Creates an object or makes the existing one as the manifest says; returns what was done. Raises KubectlError."""
+        """Creates an object or changes the existing one to the manifest; returns what was done. Raises KubectlError."""
         resource = resource_of_document(document)
         namespace = self._namespace_of(document, resource)
         name = str((document.get("metadata") or {}).get("name", ""))

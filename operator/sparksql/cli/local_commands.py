@@ -141,7 +141,7 @@ async def _get(args: argparse.Namespace, kubectl: LocalKubectl, console: Console
 async def _delete(args: argparse.Namespace, kubectl: LocalKubectl, console: Console) -> Exit:
     """Deletes an object and waits for the controllers to let it go.
 
-    One that a driver has to end first goes with the next command that runs statements, which a note says.
+    An object that needs its driver for the deletion is deleted by the next command with drivers; a note reports it.
     """
     resource, namespace = resource_of(args.resource), kubectl.namespace or DEFAULT_NAMESPACE
     try:

@@ -96,7 +96,7 @@ class ControllerManager:
         return ReconcileLoop(self.queue, reconcilers, workers=self.config.workers, observer=self.metrics)
 
     def take(self, kind: str, change: str | None, obj: Object) -> None:
-        """Takes in a change of a watched object, as a watch shows it."""
+        """Applies a change of a watched object, as a watch shows it."""
         if kind == POD:
             self.terminations.observe(obj)
         kind, obj = stored_as(kind, obj)

@@ -72,7 +72,7 @@ class LocalClient(KubeClient):
         grace_seconds: int | None = None,
         propagation: Propagation | None = None,
     ) -> None:
-        """Asks for deletion; dependents follow in the background. Raises NotFound, Conflict, or another ApiError."""
+        """Requests deletion; dependents follow in the background. Raises NotFound, Conflict, or another ApiError."""
         await _turn()
         if propagation not in (None, "Background"):
             raise ApiError(

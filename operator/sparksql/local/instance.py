@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
 class InstanceError(Exception):
-    """The instance cannot be used; the message says why and what to do."""
+    """The instance cannot be used; the message names the reason and the remedy."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Stands in for scheduler and kubelet: each driver pod is a process with a loopback address of its own.
 
-A pod's program is started once, as its restart policy says. Its status is what a kubelet would write: running once the program
+A pod's program is started once, by its restart policy. Its status is what a kubelet would write: running once the program
 runs, ready by the same probe, terminated with the exit code of the program.
 """
 
@@ -79,7 +79,7 @@ class Kubelet:
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def stop(self) -> None:
-        """Ends all pods as a node that is drained does: they are told, get their grace periods, and are deleted."""
+        """Ends all pods as a node that is drained does: they receive SIGTERM, get their grace periods, and are deleted."""
         self._disrupts = True
         for pod in self._store.list(PODS).items:
             metadata = pod["metadata"]
@@ -102,7 +102,7 @@ class Kubelet:
     # --- what the store shows
 
     def _recover(self, obj: Object) -> None:
-        """Goes on with a pod of an earlier run: its process is over."""
+        """Resumes a pod of an earlier run: its process is over."""
         metadata, status = obj["metadata"], obj.get("status", {})
         if metadata.get("deletionTimestamp"):
             self._delete(metadata)
@@ -173,7 +173,7 @@ class Kubelet:
         self._report(vars(pod), self._running(pod))
 
     async def _mounted(self, pod: _Pod, obj: Object) -> dict[str, dict[str, bytes]]:
-        """The files of the pod's volumes, once all that they are made of is there. Raises NotFound if the pod is gone."""
+        """The files of the pod's volumes, once all of their sources exist. Raises NotFound if the pod is gone."""
         is_noted = False
         while True:
             try:

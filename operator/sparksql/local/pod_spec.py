@@ -25,7 +25,7 @@ _ALL_FILES = "/"  # SQL reaches what its user reaches: the process has no other 
 
 
 class UnsupportedPodError(Exception):
-    """Local mode does not run this pod; the message says what it lacks."""
+    """Local mode does not run this pod; the message names the reason."""
 
 
 def container_of(pod: Object) -> Object:

@@ -14,7 +14,7 @@ from sparksql.api.quantities import QuantityError, cpu_millis, memory_mib
 from sparksql.api.session_class import DRIVER_PORTS
 
 Rule = Callable[[Any, Any], bool]
-"""Takes the value and the value before, None without one; tells whether the rule holds."""
+"""Takes the value and the value before, None without one; returns whether the rule holds."""
 
 _FRONTENDS = ("blockmanager", "connect", "control", "driver-rpc", "https", "rest", "thrift")
 
@@ -44,12 +44,12 @@ def _unchanged(field: str) -> Rule:
 
 
 def _kept(field: str) -> Rule:
-    """The field may come, and stays as it is."""
+    """The field may be added, and is immutable then."""
     return lambda self, old: field not in self or field not in old or self[field] == old[field]
 
 
 def _ratcheting(holds: Callable[[Mapping[str, Any]], bool]) -> Rule:
-    """As for what comes new, but for an object that broke it already."""
+    """The rule of new objects; objects that broke it before may still break it."""
     return lambda self, old: holds(self) or (old is not None and not holds(old))
 
 

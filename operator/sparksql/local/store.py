@@ -237,7 +237,7 @@ def _check_unchanged(resource: Resource, before: Object, metadata: Object) -> No
 
 
 def _metadata(before: Object, new: Object) -> Object:
-    """Metadata after a write: what the server alone says stays. Raises Invalid for a finalizer that comes too late."""
+    """Metadata after a write: the server's own fields stay. Raises Invalid for a finalizer added after the deletion."""
     added = set(new.get("finalizers") or ()) - set(before.get("finalizers") or ())
     if before.get("deletionTimestamp") and added:
         what = "Forbidden: no new finalizers can be added if the object is being deleted"

@@ -46,7 +46,7 @@ def _pod(**container: Any) -> dict[str, Any]:
     return {"metadata": {"name": "driver", "uid": "u"}, "spec": spec, "status": {"podIP": "127.1.2.3"}}
 
 
-def test_volumes_have_the_files_of_what_they_name_and_copies_take_their_place() -> None:
+def test_volumes_have_the_files_of_their_sources_and_of_copies() -> None:
     assert pod_spec.files(_pod(), _read) == {
         "copy": {"token": b"t", "more": b"m"},
         "texts": {"b.txt": b"text"},
@@ -79,7 +79,7 @@ def test_variables_are_read_and_paths_of_mounts_lie_below_the_pod() -> None:
     assert (values["TMPDIR"], values[LOCAL_MASTER_ENV]) == (str(VOLUMES / "scratch"), "local[*]")
 
 
-def test_program_is_that_of_the_argument_and_another_one_is_refused() -> None:
+def test_program_follows_the_argument_and_unknown_arguments_are_refused() -> None:
     assert pod_spec.command(_pod()) == [sys.executable, "-m", "sparksql.gateway.main"]
     with pytest.raises(pod_spec.UnsupportedPodError, match=r"\['metastore'\]"):
         pod_spec.command(_pod(args=["metastore"]))
@@ -90,6 +90,6 @@ def test_exit_code_of_a_signal_is_128_and_the_signal(code: int, shown: int) -> N
     assert pod_spec.exit_code(code) == shown
 
 
-def test_status_of_a_pod_that_is_drained_names_the_disruption() -> None:
+def test_status_of_a_drained_pod_names_the_disruption() -> None:
     conditions = pod_spec.status("Failed", {}, disrupted=True)["conditions"]
     assert {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"} in conditions

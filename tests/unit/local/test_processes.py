@@ -46,7 +46,7 @@ def _ends(pid: int) -> bool:
     return True
 
 
-def test_process_of_a_pod_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
+def test_process_of_a_pod_ends_when_the_starter_is_killed(tmp_path: Path) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None
     pid = int(starter.stdout.readline())
@@ -72,7 +72,7 @@ def test_process_with_the_uid_of_a_pod_is_ended_before_anything_starts(tmp_path:
             each.wait()
 
 
-def test_process_that_has_a_noted_id_by_chance_is_left_alone(tmp_path: Path) -> None:
+def test_unrelated_process_with_a_recorded_id_is_left_alone(tmp_path: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         (tmp_path / "u").mkdir()
@@ -84,7 +84,7 @@ def test_process_that_has_a_noted_id_by_chance_is_left_alone(tmp_path: Path) -> 
         other.wait()
 
 
-def test_instance_that_is_held_names_its_holder(tmp_path: Path) -> None:
+def test_held_instance_names_the_holder(tmp_path: Path) -> None:
     instance = Instance.of("one", {"XDG_DATA_HOME": str(tmp_path)})
     holder = f"instance one is in use by process {os.getpid()}"
     with instance.held(), pytest.raises(InstanceError, match=holder), instance.held():
@@ -94,7 +94,7 @@ def test_instance_that_is_held_names_its_holder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a/b", "..", "-a", "a" * 51])
-def test_name_that_no_instance_has_is_refused_with_the_remedy(name: str) -> None:
+def test_invalid_instance_name_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(InstanceError, match="at most 50 lower case letters, digits"):
         Instance.of(name)
 

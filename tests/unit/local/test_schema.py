@@ -41,7 +41,7 @@ def test_valid_object_is_admitted(kind: type[ApiObject], spec: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("case", INVALID, ids=lambda case: case.name)
-def test_invalid_object_is_refused_with_the_message_of_its_rule(case: crd_examples.Invalid) -> None:
+def test_invalid_object_is_refused_with_the_message_of_the_rule(case: crd_examples.Invalid) -> None:
     with pytest.raises(Invalid) as refused:
         admitted(case.kind.KIND, _object(case.kind, case.spec), None)
     assert case.message in refused.value.message
@@ -53,7 +53,7 @@ def _updated(case: Update) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", REFUSED_UPDATES, ids=lambda case: case.name)
-def test_update_of_an_immutable_field_is_refused_with_its_message(case: Update) -> None:
+def test_update_of_an_immutable_field_is_refused_with_the_message_of_the_rule(case: Update) -> None:
     with pytest.raises(Invalid) as refused:
         _updated(case)
     assert case.message in refused.value.message
@@ -65,7 +65,7 @@ def test_valid_update_is_admitted(case: Update) -> None:
 
 
 @pytest.mark.parametrize("kind", FULL_STATUS)
-def test_full_status_is_kept_whole(kind: type[ApiObject]) -> None:
+def test_full_status_is_stored_whole(kind: type[ApiObject]) -> None:
     status = FULL_STATUS[kind].to_dict()
     obj = {**_object(kind, crd_examples.KINDS[kind]), "status": status}
     assert admitted(kind.KIND, obj, None, strict=True)["status"] == status

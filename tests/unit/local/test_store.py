@@ -1,4 +1,4 @@
-"""What the store does that no API server of the tests does: collects what owners leave behind, tells watchers, lives in a file."""
+"""What the store does that no API server of the tests does: collects what owners leave behind, notifies watchers, is stored in a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _names(store: ObjectStore, resource: Resource) -> list[str]:
     return [each["metadata"]["name"] for each in store.list(resource, "default").items]
 
 
-def test_object_goes_with_its_last_owner_and_takes_what_it_owns(store: ObjectStore) -> None:
+def test_object_is_deleted_with_the_last_owner_and_dependents_follow(store: ObjectStore) -> None:
     one, two = (_create(store, SESSIONS, name) for name in ("one", "two"))
     shared = _create(store, SECRETS, "shared", one, two)
     _create(store, CONFIG_MAPS, "below", shared)
@@ -48,14 +48,14 @@ def test_object_goes_with_its_last_owner_and_takes_what_it_owns(store: ObjectSto
     assert (_names(store, SECRETS), _names(store, CONFIG_MAPS)) == ([], [])
 
 
-def test_owned_pod_on_a_node_gets_its_grace_period_when_its_owner_goes(store: ObjectStore) -> None:
+def test_owned_pod_on_a_node_gets_a_grace_period_when_the_owner_is_deleted(store: ObjectStore) -> None:
     _create(store, PODS, "driver", _create(store, SESSIONS, "one"))
     store.bind("default", "driver", "node")
     store.delete(SESSIONS, "default", "one")
     assert store.get(PODS, "default", "driver")["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-def test_object_of_an_owner_that_never_was_is_collected(store: ObjectStore) -> None:
+def test_object_of_an_absent_owner_is_collected(store: ObjectStore) -> None:
     stranger = {"kind": "SqlSession", "metadata": {"name": "gone", "uid": "u"}}
     _create(store, SECRETS, "orphan", stranger)
     _create(store, SECRETS, "free")
@@ -63,7 +63,7 @@ def test_object_of_an_owner_that_never_was_is_collected(store: ObjectStore) -> N
     assert _names(store, SECRETS) == ["free"]
 
 
-def test_watcher_sees_each_change_after_it_is_stored(store: ObjectStore) -> None:
+def test_watcher_sees_each_change_after_the_write(store: ObjectStore) -> None:
     seen: list[tuple[str, str, bool]] = []
 
     def watch(kind: str, change: str, obj: Object) -> None:
@@ -91,7 +91,7 @@ def test_objects_and_versions_survive_the_process(store: ObjectStore, tmp_path: 
     again.close()
 
 
-def test_file_is_for_its_user_alone(store: ObjectStore, tmp_path: Path) -> None:
+def test_database_is_readable_to_the_owner_only(store: ObjectStore, tmp_path: Path) -> None:
     assert {file.stat().st_mode & 0o077 for file in tmp_path.glob("objects.db*")} == {0}
 
 
@@ -103,14 +103,14 @@ def test_file_of_another_format_is_refused_with_a_remedy(tmp_path: Path) -> None
         ObjectStore(tmp_path / "later.db")
 
 
-def test_write_that_fails_leaves_nothing(store: ObjectStore) -> None:
+def test_failed_write_leaves_nothing(store: ObjectStore) -> None:
     with pytest.raises(TypeError):
         store.create(SECRETS, "default", {"metadata": {"name": "a"}, "data": {"k": object()}})
     with pytest.raises(NotFound):
         store.get(SECRETS, "default", "a")
 
 
-async def test_requests_that_nothing_makes_are_refused(store: ObjectStore) -> None:
+async def test_unsupported_requests_are_refused(store: ObjectStore) -> None:
     client = LocalClient(store)
     with pytest.raises(ApiError, match="in the background only"):
         await client.delete(NAMESPACES, "", "default", propagation="Foreground")

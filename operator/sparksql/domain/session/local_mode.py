@@ -1,4 +1,4 @@
-"""What a session asks for and local mode has not: said once, in a condition. Pure.
+"""Fields of a session that have no effect in local mode, reported once in a condition. Pure.
 
 The manifests are those of a cluster, so nothing is refused for it. The driver is a process of this machine, without executors.
 """
