@@ -37,7 +37,10 @@ def _add(folder: Path, name: str, *values: int) -> None:
 
 
 def _rows(folder: Path) -> list[int]:
-    files = [str(file) for file in (folder / "sink").glob("*.parquet")]
+    """The rows of the files that the stream has committed."""
+    logs = [file for file in (folder / "sink" / "_spark_metadata").glob("*") if file.name.isdecimal()]
+    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()[1:]]
+    files = [entry["path"].removeprefix("file://") for entry in entries]
     return sorted(pyarrow.parquet.ParquetDataset(files).read()["v"].to_pylist()) if files else []
 
 
@@ -47,11 +50,14 @@ def _run_until_rows(instance: LocalInstance, folder: Path, rows: list[int]) -> N
     process = instance.start("run", "-s", "streams", "--name", name, "-e", LONG)
     instance.until("sqlstatements.sparksql.dev", name, lambda obj: obj["status"].get("phase") == "Running")
     deadline = time.monotonic() + COMMAND_SECONDS
-    while _rows(folder) != rows:
-        assert process.poll() is None and time.monotonic() < deadline, f"{_rows(folder)}\n{instance.log_tail()}"
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=COMMAND_SECONDS)
+    try:
+        while _rows(folder) != rows:
+            assert process.poll() is None and time.monotonic() < deadline, f"{_rows(folder)}\n{instance.log_tail()}"
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=COMMAND_SECONDS)
+    finally:
+        process.kill()
 
 
 def test_stream_resumes_from_the_checkpoint_with_the_next_command(instance: LocalInstance, tmp_path: Path) -> None:
