@@ -40,7 +40,7 @@ docs: ## The documentation as a site in build/site, with its links and anchors c
 
 .PHONY: local-jar
 local-jar: venv ## The session's own Java classes for local mode in a checkout and for wheels; needs a JDK
-	@sh images/session/java/build.sh "$$($(PYTHON) -c 'from sparksql.gateway.spark.jvm import spark_home; print(spark_home() / "jars")')" operator/sparksql/local/session.jar
+	@sh images/session/java/build.sh "$$($(PYTHON) -c 'from sparksql.gateway.spark.jvm import spark_home; print(spark_home() / "jars")')" operator/sparksql/local/pods/session.jar
 
 .PHONY: bench
 bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: operator, statements, results, streams

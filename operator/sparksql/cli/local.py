@@ -16,7 +16,7 @@ from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import BY_KIND, EVENTS, NAMESPACES, PODS, Resource
 from sparksql.local.defaults import DEFAULT_NAMESPACE
 from sparksql.local.instance import Instance
-from sparksql.local.store import ObjectStore
+from sparksql.local.objects.store import ObjectStore
 from sparksql.wire.driver import GATEWAY_PORT
 
 _FOLLOW_SECONDS = 0.2

@@ -20,10 +20,10 @@ from sparksql.cli.objects import STATEMENT_KIND
 from sparksql.cli.results import ResultPrinter
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import BY_KIND, SESSIONS
-from sparksql.local.database import FormatError
 from sparksql.local.defaults import DEFAULT_NAMESPACE, DEFAULT_SESSION, default_session
 from sparksql.local.instance import DEFAULT_INSTANCE, Instance, InstanceError
-from sparksql.local.processes import StillRunningError
+from sparksql.local.objects.database import FormatError
+from sparksql.local.pods.processes import StillRunningError
 from sparksql.local.runtime import opened, running, until
 
 _WITH_DRIVERS = ("run", "wait")

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sparksql.kube.client import KubeClient, Listing, Object, Propagation
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import Resource
-from sparksql.local.store import ObjectStore
+from sparksql.local.objects.store import ObjectStore
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from sparksql.kube.resources import NAMESPACES, SESSION_CLASSES, SESSIONS, Resou
 from sparksql.local.client import LocalClient
 from sparksql.local.defaults import DEFAULT_NAMESPACE, default_class
 from sparksql.local.instance import Instance
-from sparksql.local.java import class_path_environment
-from sparksql.local.kubelet import Kubelet
-from sparksql.local.store import ObjectStore
+from sparksql.local.objects.store import ObjectStore
+from sparksql.local.pods.java import class_path_environment
+from sparksql.local.pods.kubelet import Kubelet
 from sparksql.logs import JsonFormatter
 from sparksql.process.config import OperatorConfig
 from sparksql.process.metrics import Metrics

@@ -34,7 +34,7 @@ def test_fields_without_effect_are_named_and_the_session_stays_ready() -> None:
     assert condition is not None and "spec.executors, spec.image" in condition.message
 
 
-def test_condition_of_local_mode_keeps_its_time_and_is_removed_with_the_fields() -> None:
+def test_local_mode_condition_keeps_the_time_and_is_removed_with_the_fields() -> None:
     first = _serving(ready(), *FIELDS)
     obj = with_status(ready(), first)
     again = _serving(obj, *FIELDS, after=60)

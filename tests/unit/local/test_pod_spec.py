@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparksql.kube.errors import NotFound
-from sparksql.local import pod_spec
+from sparksql.local.pods import pod_spec
 from sparksql.wire.driver import CONFIG_DIR_ENV, LOCAL_MASTER_ENV
 
 VOLUMES = Path("/instance/pods/u/volumes")

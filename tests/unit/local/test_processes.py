@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.local import processes
 from sparksql.local.instance import Instance, InstanceError
+from sparksql.local.pods import processes
 
 SECONDS = 60.0
 STARTER = """
 import asyncio, os, sys
 from pathlib import Path
-from sparksql.local import processes
+from sparksql.local.pods import processes
 async def main():
     folder = Path(sys.argv[1])
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -11,8 +11,8 @@ from sparksql.api.base import ApiObject
 from sparksql.api.crd import KINDS, object_schema
 from sparksql.api.names import API_VERSION
 from sparksql.kube.errors import ApiError, Invalid
-from sparksql.local.admission import admitted
-from sparksql.local.rules import RULES
+from sparksql.local.objects.admission import admitted
+from sparksql.local.objects.rules import RULES
 from tests.integration import crd_examples
 from tests.integration.crd_examples import INVALID, REFUSED_UPDATES, VALID, VALID_UPDATES, Update
 from tests.integration.crd_statuses import FULL_STATUS

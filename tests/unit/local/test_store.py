@@ -12,8 +12,8 @@ import pytest
 from sparksql.kube.errors import ApiError, NotFound
 from sparksql.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SESSIONS, Resource
 from sparksql.local.client import LocalClient
-from sparksql.local.database import FormatError
-from sparksql.local.store import ObjectStore
+from sparksql.local.objects.database import FormatError
+from sparksql.local.objects.store import ObjectStore
 
 Object = dict[str, Any]
 
@@ -50,7 +50,7 @@ def test_object_is_deleted_with_the_last_owner_and_dependents_follow(store: Obje
 
 def test_owned_pod_on_a_node_gets_a_grace_period_when_the_owner_is_deleted(store: ObjectStore) -> None:
     _create(store, PODS, "driver", _create(store, SESSIONS, "one"))
-    store.bind("default", "driver", "node")
+    store.patch_merge(PODS, "default", "driver", {"spec": {"nodeName": "node"}})
     store.delete(SESSIONS, "default", "one")
     assert store.get(PODS, "default", "driver")["metadata"]["deletionGracePeriodSeconds"] == 30
 

@@ -10,25 +10,21 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sparksql.api.names import GROUP
 from sparksql.kube.client import Listing
 from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from sparksql.kube.resources import BY_KIND, EVENTS, NAMESPACES, PODS, Resource
-from sparksql.local import admission, merging, selectors
-from sparksql.local.database import Database, Place
+from sparksql.local.objects import admission, merging, selectors
+from sparksql.local.objects.database import Place
+from sparksql.local.objects.records import Records, Watcher, plain
 
 Object = dict[str, Any]
-Change = Literal["ADDED", "MODIFIED", "DELETED"]
-Watcher = Callable[[str, Change, Object], None]
-"""Called with kind, change and object, which it must not change."""
-
 KINDS: Mapping[Resource, str] = {**{resource: kind for kind, resource in BY_KIND.items()}, EVENTS: "Event"}
 _WITH_STATUS = frozenset({"Pod", "Service", "Namespace", "Job", "PersistentVolumeClaim"})
 _GRACE_SECONDS = 30  # Kubernetes' default of terminationGracePeriodSeconds
@@ -39,23 +35,16 @@ class ObjectStore:
     """All objects of one instance, in the file at `path`. `clock` gives aware UTC times."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._database = Database(path)
+        self._records = Records(path, self._delete_orphan)
         self._clock = clock
-        self._watchers: list[Watcher] = []
 
     def close(self) -> None:
         """Closes the file."""
-        self._database.close()
+        self._records.database.close()
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Calls `watcher` after each change from now on, until the returned function is called."""
-        self._watchers.append(watcher)
-
-        def stop() -> None:
-            if watcher in self._watchers:
-                self._watchers.remove(watcher)
-
-        return stop
+        return self._records.watch(watcher)
 
     # --- reading
 
@@ -68,8 +57,8 @@ class ObjectStore:
     ) -> Listing[Object]:
         """Returns the objects that both selectors match, of all namespaces when `namespace` is empty."""
         by_labels, by_fields = selectors.by_labels(label_selector), selectors.by_fields(field_selector)
-        objects = self._database.all(_key(resource), namespace if resource.namespaced else "")
-        return Listing([obj for obj in objects if by_labels(obj) and by_fields(obj)], self._database.version())
+        objects = self._records.database.all(_key(resource), namespace if resource.namespaced else "")
+        return Listing([obj for obj in objects if by_labels(obj) and by_fields(obj)], self._records.database.version())
 
     # --- writing
 
@@ -81,7 +70,7 @@ class ObjectStore:
         `strict` refuses unknown fields, which are left out otherwise; `dry_run` stores nothing.
         """
         kind = KINDS[resource]
-        obj = _plain(body)
+        obj = plain(body)
         metadata = obj.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName']}{uuid.uuid4().hex[:5]}"
@@ -90,7 +79,7 @@ class ObjectStore:
         place = _place(resource, namespace, metadata["name"])
         if resource.namespaced:
             self.get(NAMESPACES, "", namespace)
-        if self._database.get(place) is not None:
+        if self._records.database.get(place) is not None:
             raise AlreadyExists(409, "AlreadyExists", f'{_name(resource)} "{metadata["name"]}" already exists')
         for field in ("resourceVersion", *_FROM_SERVER):
             metadata.pop(field, None)
@@ -100,35 +89,27 @@ class ObjectStore:
         obj["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": _time(self._clock())}
         if resource.group == GROUP:
             obj["metadata"]["generation"] = 1
-        return obj if dry_run else self._commit(kind, place, obj, {}, "ADDED")
+        return obj if dry_run else self._records.commit(kind, place, obj, {}, "ADDED")
 
     def replace(self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
         """Replaces the object and returns it as stored. Raises NotFound, Conflict or Invalid."""
         current, applied = self._found(resource, namespace, name)
-        return self._write(resource, current, applied, _plain(body), subresource)
+        return self._write(resource, current, applied, plain(body), subresource)
 
     def patch_merge(self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
         """Writes a JSON merge patch and returns the object as stored. Raises NotFound, Conflict or Invalid."""
         current, applied = self._found(resource, namespace, name)
-        return self._write(resource, current, applied, merging.merge_patched(current, _plain(body)), subresource)
+        return self._write(resource, current, applied, merging.merge_patched(current, plain(body)), subresource)
 
     def apply(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
         """Applies the body as the one manager of the object, which it makes if need be. Raises Conflict or Invalid."""
-        body = _plain(body)
-        found = self._database.get(_place(resource, namespace, name))
+        body = plain(body)
+        found = self._records.database.get(_place(resource, namespace, name))
         if found is None:
             created = self.create(resource, namespace, body)
-            return self._commit(KINDS[resource], _place(resource, namespace, name), created, body, None)
+            return self._records.commit(KINDS[resource], _place(resource, namespace, name), created, body, None)
         current, before = found
         return self._write(resource, current, body, merging.applied(current, before, body), "")
-
-    def bind(self, namespace: str, name: str, node: str) -> Object:
-        """Gives a pod its node, as the scheduler does. Raises NotFound."""
-        pod, applied = self._found(PODS, namespace, name)
-        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": _time(self._clock())}
-        status = {**pod.get("status", {}), "conditions": [scheduled]}
-        bound = {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
-        return self._commit("Pod", _place(PODS, namespace, name), bound, applied, "MODIFIED")
 
     def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
@@ -142,7 +123,7 @@ class ObjectStore:
         place = _place(resource, namespace, name)
         grace = _grace(obj, grace_seconds) if resource == PODS else 0
         if grace == 0 and not metadata.get("finalizers"):
-            self._remove(KINDS[resource], place, obj)
+            self._records.remove(KINDS[resource], place, obj)
             return
         if metadata.get("deletionTimestamp") is not None and metadata["deletionGracePeriodSeconds"] <= grace:
             return
@@ -150,28 +131,19 @@ class ObjectStore:
             metadata["generation"] += 1
         metadata["deletionTimestamp"] = _time(self._clock() + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
-        self._commit(KINDS[resource], place, obj, applied, "MODIFIED")
-
-    # --- owners
+        self._records.commit(KINDS[resource], place, obj, applied, "MODIFIED")
 
     def collect_orphans(self) -> None:
         """Deletes the objects whose owners are all gone, and what they own in turn."""
-        for place in self._database.orphans():
-            self._collect(place)
+        self._records.collect_orphans()
 
-    def _collect(self, place: Place) -> None:
-        """Deletes a dependent if none of its owners is there any more."""
-        found = self._database.get(place)
-        if found is None:
-            return
-        metadata = found[0]["metadata"]
-        if not any(self._database.exists(owner["uid"]) for owner in metadata.get("ownerReferences") or ()):
-            self.delete(_RESOURCES[place.resource], place.namespace, place.name, uid=metadata["uid"])
+    def _delete_orphan(self, place: Place, uid: str) -> None:
+        self.delete(_RESOURCES[place.resource], place.namespace, place.name, uid=uid)
 
     # --- one write
 
     def _found(self, resource: Resource, namespace: str, name: str) -> tuple[Object, Object]:
-        found = self._database.get(_place(resource, namespace, name))
+        found = self._records.database.get(_place(resource, namespace, name))
         if found is None:
             raise NotFound(404, "NotFound", f'{_name(resource)} "{name}" not found')
         return found
@@ -190,36 +162,14 @@ class ObjectStore:
             metadata["generation"] += 1
         if proposed == current:
             if not subresource:
-                self._commit(kind, _place_of(resource, current), current, applied, None)
+                self._records.commit(kind, _place_of(resource, current), current, applied, None)
             return current
         place = _place_of(resource, current)
         is_over = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
         if is_over and metadata.get("deletionGracePeriodSeconds") == 0:
-            self._remove(kind, place, proposed)
+            self._records.remove(kind, place, proposed)
             return proposed
-        return self._commit(kind, place, proposed, applied, "MODIFIED")
-
-    def _commit(self, kind: str, place: Place, obj: Object, applied: Object, change: Change | None) -> Object:
-        """Writes the object; without a change only what its applier applied."""
-        with self._database.transaction():
-            if change is not None:
-                obj["metadata"]["resourceVersion"] = self._database.next_version()
-            self._database.put(place, obj, applied)
-        if change is not None:
-            self._notify(kind, change, obj)
-        return _plain(obj)
-
-    def _remove(self, kind: str, place: Place, obj: Object) -> None:
-        with self._database.transaction():
-            obj["metadata"]["resourceVersion"] = self._database.next_version()
-            self._database.remove(place)
-        self._notify(kind, "DELETED", obj)
-        for dependent in self._database.owned_by(obj["metadata"]["uid"]):
-            self._collect(dependent)
-
-    def _notify(self, kind: str, change: Change, obj: Object) -> None:
-        for watcher in tuple(self._watchers):
-            watcher(kind, change, _plain(obj))
+        return self._records.commit(kind, place, proposed, applied, "MODIFIED")
 
 
 def _check_unchanged(resource: Resource, before: Object, metadata: Object) -> None:
@@ -249,12 +199,6 @@ def _metadata(before: Object, new: Object) -> Object:
 
 def _content(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
-
-
-def _plain(obj: Object) -> Object:
-    """A copy as JSON has it: enums are text, tuples are lists."""
-    plain: Object = json.loads(json.dumps(obj))
-    return plain
 
 
 def _has_status(kind: str, resource: Resource) -> bool:

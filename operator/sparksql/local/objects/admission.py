@@ -10,7 +10,7 @@ from typing import Any
 from sparksql.api.crd import KINDS, object_schema
 from sparksql.api.names import GROUP, VERSION
 from sparksql.kube.errors import ApiError, Invalid
-from sparksql.local.schema import Schema, completed, unknown_fields, violations
+from sparksql.local.objects.schema import Schema, completed, unknown_fields, violations
 
 Object = dict[str, Any]
 

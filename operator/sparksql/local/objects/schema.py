@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparksql.local.rules import RULES
+from sparksql.local.objects.rules import RULES
 
 Schema = Mapping[str, Any]
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
