@@ -38,6 +38,10 @@ docs: ## The documentation as a site in build/site, with its links and anchors c
 	@NO_MKDOCS_2_WARNING=1 "$(DOCS)/bin/mkdocs" build --site-dir build/site
 	@echo "build/site/index.html"
 
+.PHONY: local-jar
+local-jar: venv ## The session's own Java classes for local mode in a checkout and for wheels; needs a JDK
+	@sh images/session/java/build.sh "$$($(PYTHON) -c 'from sparksql.gateway.spark.jvm import spark_home; print(spark_home() / "jars")')" operator/sparksql/local/pods/session.jar
+
 .PHONY: bench
 bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: operator, statements, results, streams
 	@$(PYTHON) -m tests.bench.latency.stub throughput scale

@@ -20,40 +20,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-import aiohttp
 from aiohttp import web
 
-from sparksql.cache.executors import stored_as
-from sparksql.cache.indexes import (
-    BY_OPERATION,
-    CLASS,
-    INDEXES,
-    POD,
-    SAVEPOINT,
-    SESSION,
-    STATEMENT,
-)
-from sparksql.cache.pod_ends import PodTerminations
-from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.enqueue import WATCHED, Enqueuer
-from sparksql.controllers.reconciler import Reconciler
+from sparksql.controllers.enqueue import WATCHED
+from sparksql.controllers.manager import ControllerManager
 from sparksql.controllers.resync import Resync
-from sparksql.controllers.savepoint.controller import SavepointController
-from sparksql.controllers.session.controller import SessionController
-from sparksql.controllers.session_class import SessionClassController
-from sparksql.controllers.statement.controller import StatementController
-from sparksql.controllers.statement.queue import StatementQueue
-from sparksql.drivers.tracker import DriverTracker
-from sparksql.engine.loop import Reconcile, ReconcileLoop
-from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
-from sparksql.engine.store import Store
+from sparksql.engine.queue import MOST_BACKOFF_SECONDS
 from sparksql.kube.client import KubeClient, Object
 from sparksql.kube.credentials import Credentials, find_credentials
 from sparksql.kube.errors import ApiError
-from sparksql.kube.events import EventRecorder
 from sparksql.kube.front_secret import FrontSecretError, front_key
 from sparksql.kube.lease import LeaseElector
-from sparksql.kube.status import StatusWriter
 from sparksql.process import config as configuration
 from sparksql.process import logs
 from sparksql.process.config import OperatorConfig
@@ -61,7 +38,6 @@ from sparksql.process.metrics import Metrics
 from sparksql.process.probes import Health, application
 from sparksql.process.watches import watch
 
-COMPONENT = "spark-sql-operator"
 SWITCH_SECONDS = 0.0005
 # A listing makes hundreds of thousands of containers that stay: Python's own 700, 10, 10 walk through them again and again.
 # Measured at 10,000 ended statements: a start takes 10 instead of 14 s of CPU, memory stays as it is.
@@ -81,11 +57,9 @@ class Operator:
         self.config = config
         self.credentials = credentials
         self.metrics = Metrics()
-        self.queue = WorkQueue()
-        self.store = Store(indexes=INDEXES)
-        self.terminations = PodTerminations()
+        self.manager = ControllerManager(config, self.metrics)
         self._proven_at = time.monotonic()
-        self.health = Health(self.queue, config.stale_watch_seconds, lambda: time.monotonic() - self._proven_at)
+        self.health = Health(self.manager.queue, config.stale_watch_seconds, lambda: time.monotonic() - self._proven_at)
 
     async def run(self) -> None:
         """Waits for the Lease if there is one, lists all that is watched, then watches and reconciles until a part of it ends."""
@@ -96,7 +70,9 @@ class Operator:
                 lease = await self._lead(client, stack)
                 if lease is not None:
                     group.create_task(lease.hold(), name="lease")
-                context = await stack.enter_async_context(self._context(client, await self._front_key(client)))
+                front = await self._front_key(client)
+                opened = self.manager.context(client, self.credentials.pod_namespace, front)
+                context = await stack.enter_async_context(opened)
                 resync = Resync(context)
                 await _retried("the first listing", resync.once)
                 self._prove()
@@ -105,7 +81,7 @@ class Operator:
                 group.create_task(resync.forever(self._prove), name="resync")
                 self.health.started = True
                 logger.info("operator started")
-                await self._loop(context).run()
+                await self.manager.loop(context).run()
 
     async def _lead(self, client: KubeClient, stack: contextlib.AsyncExitStack) -> LeaseElector | None:
         """Waits until this replica may act; returns None where no lease is asked for (one operator, tests)."""
@@ -133,49 +109,6 @@ class Operator:
             logger.error("drivers will not know the front", extra={"fields": {"error": str(refused)}})
             return None
 
-    @contextlib.asynccontextmanager
-    async def _context(self, client: KubeClient, front: bytes | None) -> AsyncIterator[ControllerContext]:
-        events = EventRecorder(client, COMPONENT)
-        self.metrics.events_dropped.set_function(lambda: events.dropped)
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-        async with aiohttp.ClientSession(connector=connector) as http:
-            drivers = DriverTracker(http, self._is_awaited)
-            statements = StatementQueue(self.store, drivers, _now)
-            enqueuer = Enqueuer(self.queue, self.store, statements.next_in_queue)
-            self.store.subscribe(enqueuer.object_changed)
-            drivers.subscribe(enqueuer)
-            await events.start()
-            try:
-                yield ControllerContext(
-                    config=self.config,
-                    client=client,
-                    store=self.store,
-                    queue=self.queue,
-                    status=StatusWriter(client, self.store),
-                    events=events,
-                    drivers=drivers,
-                    terminations=self.terminations,
-                    metrics=self.metrics,
-                    clock=_now,
-                    pod_namespace=self.credentials.pod_namespace,
-                    front_key=front,
-                )
-            finally:
-                await drivers.close()
-                await events.stop()
-
-    def _is_awaited(self, operation_id: str) -> bool:
-        return bool(self.store.by_index(BY_OPERATION, operation_id))
-
-    def _loop(self, context: ControllerContext) -> ReconcileLoop:
-        reconcilers: dict[str, Reconcile] = {
-            CLASS: Reconciler(context, SessionClassController(context)).reconcile,
-            SESSION: Reconciler(context, SessionController(context)).reconcile,
-            STATEMENT: Reconciler(context, StatementController(context)).reconcile,
-            SAVEPOINT: Reconciler(context, SavepointController(context)).reconcile,
-        }
-        return ReconcileLoop(self.queue, reconcilers, workers=self.config.workers, observer=self.metrics)
-
     # --- watches
 
     def _prove(self) -> None:
@@ -183,14 +116,7 @@ class Operator:
 
     def _take(self, kind: str, change: str | None, obj: Object) -> None:
         self._prove()
-        if kind == POD:
-            self.terminations.observe(obj)
-        kind, obj = stored_as(kind, obj)
-        if change == "DELETED":
-            metadata = obj["metadata"]
-            self.store.delete(kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
-        else:
-            self.store.apply(kind, obj)
+        self.manager.take(kind, change, obj)
 
 
 async def _retried(what: str, step: Callable[[], Awaitable[T]], seconds: float = math.inf) -> T:

@@ -26,7 +26,7 @@ LEVELS = {
         Level("unit", ("tests/unit", "tests/chart", "tests/lint"), processes=3),
         Level("integration", ("tests/integration",), processes=6),
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
-        Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3),
+        Level("gateway", ("tests/gateway", "tests/sqlsuite", "tests/local"), processes=3),
         Level("images", ("tests/images",)),
         Level("e2e", ("tests/e2e",), mark="not operator_lost and not alone", processes=4),
         Level("faults", ("tests/e2e",), mark="operator_lost", processes=2),

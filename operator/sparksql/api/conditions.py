@@ -34,6 +34,7 @@ class ConditionType(StrEnum):
     VERSION_SKEW = "VersionSkew"
     EXECUTORS_READY = "ExecutorsReady"
     EXECUTORS_FAILING = "ExecutorsFailing"
+    LOCAL_MODE = "LocalMode"
 
 
 class ConditionStatus(StrEnum):

@@ -54,6 +54,7 @@ class Reason(StrEnum):
     NEWER_DRIVER = "NewerDriver"
     INCOMPATIBLE_DRIVER = "IncompatibleDriver"
     DOES_NOT_FIT_POOL = "DoesNotFitPool"  # no driver of the class's warm pool is what the session asks for
+    NOT_APPLIED = "NotApplied"  # local mode has no pods that it could be applied to
     EXECUTORS_READY = "ExecutorsReady"
     EXECUTORS_STARTING = "ExecutorsStarting"
     EXECUTORS_FAILING = "ExecutorsFailing"

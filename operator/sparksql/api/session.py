@@ -228,7 +228,7 @@ class SqlSessionStatus(ApiModel):
     conditions: Conditions = Field(
         (),
         description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew, ExecutorsReady, ExecutorsFailing, "
-        "WarmPool.",
+        "WarmPool, LocalMode.",
     )
 
 

@@ -20,7 +20,7 @@ from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.follow import Interrupts, follow
 from sparksql.cli.gateway import Forward
-from sparksql.cli.kubectl import Kubectl, KubectlError, documents
+from sparksql.cli.kubectl import Kubectl, KubectlError
 from sparksql.cli.manifest import RunOptions, check_size, session_ref, statement_manifest, wants_a_part
 from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
 from sparksql.cli.results import ResultPrinter
@@ -53,10 +53,9 @@ class Manifests:
         Raises CliError for a manifest of another kind than SqlStatement, or one that kubectl refuses.
         """
         try:
-            output = await kubectl.run("create", "--filename=-", "--dry-run=client", "--output=json", data=self.text)
+            parsed = await kubectl.parsed(self.text)
         except KubectlError as error:
             raise self.refused(error) from None
-        parsed = documents(output)
         for document in parsed:
             is_ours = str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
             if not is_ours or document.get("kind") != STATEMENT_KIND:
@@ -84,21 +83,19 @@ async def _create(kubectl: Kubectl, manifests: Sequence[str], interrupts: Interr
         if interrupts.requested.is_set():
             break
         try:
-            output = await kubectl.run("create", "--filename=-", "--output=json", data=manifest)
+            documents = await kubectl.create(manifest)
         except KubectlError as error:
             before = ", ".join(statement.name for statement in created)
             note = f"\nCreated before that, and not followed: {before}" if before else ""
             raise CliError(f"{error}{note}") from None
-        created += [Statement.of(document) for document in documents(output)]
+        created += map(Statement.of, documents)
     return created
 
 
 async def _request_cancel(kubectl: Kubectl, statement: Statement) -> None:
-    patch = json.dumps({"spec": {"desiredState": "Canceled"}})
+    patch = {"spec": {"desiredState": "Canceled"}}
     try:
-        await kubectl.run(
-            "patch", STATEMENTS, statement.name, "--type=merge", f"--patch={patch}", namespace=statement.namespace
-        )
+        await kubectl.patch(STATEMENTS, statement.name, patch, statement.namespace)
     except KubectlError as error:
         if not error.is_not_found:
             raise
@@ -303,12 +300,10 @@ async def logs(kubectl: Kubectl, console: Console, name: str | None, session: st
         if operation_id is None or not statement.status.session.pod_uid:
             raise CliError(f"{name} was not handed to a driver: {render.phase(statement)}")
         pod = await _driver_pod(kubectl, statement.session_name, namespace, statement.status.session.pod_uid)
-    arguments = ("logs", f"pod/{pod}", *(("--follow",) if follow else ()))
-    async with kubectl.start(*arguments, namespace=namespace) as child, aclosing(child.lines()) as lines:
+    async with aclosing(kubectl.logs(pod, namespace, follow=follow)) as lines:
         async for line in lines:
             if operation_id is None or is_of_operation(line, operation_id):
                 console.print(line)
-        await child.finish()
     return Exit.FINISHED
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -52,9 +51,8 @@ async def describe(kubectl: Kubectl, console: Console, name: str, *, is_session:
 
 
 async def _events(kubectl: Kubectl, about: Resource) -> list[Occurrence]:
-    selector = f"--field-selector=involvedObject.uid={about.metadata.uid}"
-    output = await kubectl.run("get", "events", selector, "--output=json", namespace=about.namespace)
-    events = [Occurrence.model_validate(item) for item in json.loads(output)["items"]]
+    items = await kubectl.list("events", about.namespace, f"involvedObject.uid={about.metadata.uid}")
+    events = [Occurrence.model_validate(item) for item in items]
     return sorted(events, key=lambda event: event.time or datetime.min.replace(tzinfo=UTC))[-MAX_EVENTS:]
 
 

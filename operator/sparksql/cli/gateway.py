@@ -32,7 +32,8 @@ CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> ")
 
-Forward = Callable[[Kubectl, str, str], AbstractAsyncContextManager[int]]  # kubectl, namespace, pod -> local port
+Forward = Callable[[Kubectl, str, str], AbstractAsyncContextManager[str]]
+"""Takes kubectl, namespace and pod; opens the host and port on this machine that lead to the pod's gateway."""
 
 
 class UnavailableError(CliError):
@@ -47,7 +48,7 @@ class UnknownError(UnavailableError):
 class Gateway:
     """Holds where a session's gateway can be reached from here, and how to know it."""
 
-    port: int  # on 127.0.0.1
+    address: str  # host and port on this machine
     server_name: str
     token: str = field(repr=False)
     certificate: str  # PEM
@@ -72,11 +73,11 @@ async def _ready_port(child: Child, lines: AsyncIterator[str], pod: str) -> int:
 
 
 @asynccontextmanager
-async def port_forward(kubectl: Kubectl, namespace: str, pod: str) -> AsyncIterator[int]:
-    """A free local port that leads to the pod's gateway while the block runs."""
+async def port_forward(kubectl: Kubectl, namespace: str, pod: str) -> AsyncIterator[str]:
+    """A free local address that leads to the pod's gateway while the block runs."""
     arguments = ("port-forward", f"pod/{pod}", f":{GATEWAY_PORT}", "--address=127.0.0.1")
     async with kubectl.start(*arguments, namespace=namespace) as child, aclosing(child.lines()) as lines:
-        yield await _ready_port(child, lines, pod)
+        yield f"127.0.0.1:{await _ready_port(child, lines, pod)}"
 
 
 async def _session_of(kubectl: Kubectl, statement: Statement) -> Session:
@@ -117,8 +118,8 @@ async def session_gateway(kubectl: Kubectl, session: Session, forward: Forward) 
         raise UnavailableError(f"the session's Secret has no {' and no '.join(missing)}")
     token, certificate = (base64.b64decode(secret[key]).decode() for key in (TOKEN_FILE, TLS_CERT_FILE))
     server_name = gateway_server_name(session.name, session.metadata.uid, session.namespace)
-    async with forward(kubectl, session.namespace, session.status.driver.pod_name) as port:
-        yield Gateway(port, server_name, token.strip(), certificate)
+    async with forward(kubectl, session.namespace, session.status.driver.pod_name) as address:
+        yield Gateway(address, server_name, token.strip(), certificate)
 
 
 def _trust(certificate: str) -> ssl.SSLContext:
@@ -134,7 +135,7 @@ async def ask(gateway: Gateway, path: str, body: str | None = None) -> bytes:
     """
     import aiohttp
 
-    url = f"https://127.0.0.1:{gateway.port}/control/v1{path}"
+    url = f"https://{gateway.address}/control/v1{path}"
     headers = {"Authorization": f"Bearer {gateway.token}", "Content-Type": "application/json"}
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS, connect=CONNECT_SECONDS)
     try:
@@ -162,7 +163,7 @@ async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator
     """All rows of a statement's result, a page at a time. UnavailableError if the gateway has no (more) rows."""
     import aiohttp
 
-    path = f"https://127.0.0.1:{gateway.port}/control/v1/statements/{statement.status.operation_id}/results"
+    path = f"https://{gateway.address}/control/v1/statements/{statement.status.operation_id}/results"
     context, headers = _trust(gateway.certificate), {"Authorization": f"Bearer {gateway.token}"}
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
     token: int | None = 0

@@ -144,9 +144,31 @@ class Kubectl:
         text = await self.run("get", resource, name, "--output=json", namespace=namespace)
         return next(iter(documents(text)))
 
-    async def list(self, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
-        """Returns all objects of the namespace."""
-        return documents(await self.run("get", resource, "--output=json", namespace=namespace))
+    async def create(self, manifest: str) -> list[dict[str, Any]]:
+        """Creates the objects of a manifest and returns them."""
+        return documents(await self.run("create", "--filename=-", "--output=json", data=manifest))
+
+    async def parsed(self, manifest: str) -> list[dict[str, Any]]:
+        """Returns the objects of a manifest as `create` would send them; creates nothing."""
+        return documents(await self.run("create", "--filename=-", "--dry-run=client", "--output=json", data=manifest))
+
+    async def list(self, resource: str, namespace: str | None = None, field_selector: str = "") -> list[dict[str, Any]]:
+        """Returns all objects of the namespace that the field selector names, all without one."""
+        selector = (f"--field-selector={field_selector}",) if field_selector else ()
+        return documents(await self.run("get", resource, *selector, "--output=json", namespace=namespace))
+
+    async def patch(self, resource: str, name: str, body: dict[str, Any], namespace: str) -> None:
+        """Writes a JSON merge patch. Raises KubectlError."""
+        await self.run("patch", resource, name, "--type=merge", f"--patch={json.dumps(body)}", namespace=namespace)
+
+    async def logs(self, pod: str, namespace: str | None, *, follow: bool) -> AsyncGenerator[str, None]:
+        """Lines of a pod's log, with `follow` until the pod ends. Raises KubectlError."""
+        arguments = ("logs", f"pod/{pod}", *(("--follow",) if follow else ()))
+        async with self.start(*arguments, namespace=namespace) as child:
+            async with aclosing(child.lines()) as lines:
+                async for line in lines:
+                    yield line
+            await child.finish()
 
     async def watch(self, resource: str, name: str, namespace: str) -> AsyncGenerator[dict[str, Any], None]:
         """Watch events (`type`, `object`) of one object for at most a minute, the first with its present state.

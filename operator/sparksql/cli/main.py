@@ -63,6 +63,8 @@ def _global_flags(default: Any) -> Parser:
     parser.add_argument("-n", "--namespace", help="namespace instead of the context's")
     parser.add_argument("--context", help="kubeconfig context")
     parser.add_argument("--kubeconfig", help="kubeconfig file")
+    parser.add_argument("--local", action="store_true", help="run on this machine, without a cluster")
+    parser.add_argument("--instance", metavar="NAME", help="instance of local mode (default: default)")
     return parser
 
 
@@ -122,6 +124,13 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("-s", "--session", help="session to validate in instead of the manifest's own")
     command.add_argument("--timeout", type=_duration, default=DEFAULT_SECONDS, metavar="DURATION",
                          help="deadline (exit code 3): 90, 5m, 1h (default: 5m)")  # fmt: skip
+    command = add("get", parents=shared, help="show objects of an instance of local mode")
+    command.add_argument("resource", metavar="RESOURCE")
+    command.add_argument("name", nargs="?", metavar="NAME")
+
+    command = add("delete", parents=shared, help="delete an object of an instance of local mode")
+    command.add_argument("resource", metavar="RESOURCE")
+    command.add_argument("name", metavar="NAME")
 
     command = add("wait", parents=shared, help="wait for statements to end")
     command.add_argument("names", nargs="+", metavar="NAME")
@@ -238,6 +247,14 @@ def _cancel(
 
 
 def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> Coroutine[Any, Any, Exit]:
+    if args.local:
+        from sparksql.cli.local_commands import (
+            run_locally,  # the operator and its packages, which a cluster needs no more
+        )
+
+        return run_locally(args, console, _source)
+    if args.command in ("get", "delete"):
+        raise CliError(f"{args.command} is for --local; on a cluster use kubectl {args.command}", Exit.USAGE)
     flags = [f"--{name}={value}" for name in ("context", "kubeconfig") if (value := getattr(args, name)) is not None]
     kubectl = Kubectl(tuple(flags), args.namespace)
     match args.command:
@@ -280,7 +297,8 @@ async def _ended_by_sigterm(command: Coroutine[Any, Any, Exit]) -> Exit:
 
 def main(argv: Sequence[str] | None = None, *, forward: Forward = port_forward) -> int:
     """Runs one command. `forward` is how a driver pod's gateway is reached."""
-    args = build_parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(["--local", *given[1:]] if given[:1] == ["local"] else given)
     console = Console()
     try:
         return asyncio.run(_ended_by_sigterm(_dispatch(args, console, forward)))

@@ -21,8 +21,8 @@ async def awake(kubectl: Kubectl, console: Console, session: Session) -> Session
     if session.status.phase != "Hibernated" and session.reason != "Hibernating":
         return session
     console.note(f"session {session.name} hibernates: wakes it")
-    wish = f"{ANNOTATION_WAKE}={datetime.now(UTC).isoformat()}"
-    await kubectl.run("annotate", SESSIONS, session.name, wish, "--overwrite", namespace=session.namespace)
+    wake = {"metadata": {"annotations": {ANNOTATION_WAKE: datetime.now(UTC).isoformat()}}}
+    await kubectl.patch(SESSIONS, session.name, wake, session.namespace)
     try:
         async with asyncio.timeout(WAKE_SECONDS):
             return await _ready(kubectl, session)

@@ -26,7 +26,8 @@ Clock = Callable[[], datetime]
 class ControllerContext:
     """`clock` gives aware UTC times; `pod_namespace` is where the operator's own pods are, None if it runs in no pod.
 
-    `front_key` is what drivers' tokens for the front follow from, None without a front.
+    `front_key` is what drivers' tokens for the front follow from, None without a front. In `local_mode` drivers are processes of
+    this machine, without executors.
     """
 
     config: OperatorConfig
@@ -41,6 +42,7 @@ class ControllerContext:
     clock: Clock
     pod_namespace: str | None = None
     front_key: bytes | None = field(default=None, repr=False)
+    local_mode: bool = False
 
     @property
     def front_host(self) -> str | None:

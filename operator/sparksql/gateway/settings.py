@@ -23,6 +23,7 @@ from sparksql.wire.driver import (
     DEFAULT_CONFIG_DIR,
     EXECUTOR_SECRET_FILE,
     EXECUTOR_TEMPLATE_FILE,
+    LOCAL_MASTER_ENV,
     TLS_CERT_FILE,
     TLS_KEY_FILE,
     TOKEN_FILE,
@@ -71,7 +72,8 @@ class TlsPair:
 class Settings:
     """All that the process is given at its start. `tls` is None only outside a pod, where it listens on loopback.
 
-    `front_token` is what the front presents; None where there was no front when the driver was made.
+    `front_token` is what the front presents; None where there was no front when the driver was made. `local_master` is Spark's
+    master where the pod is a process of this machine; None on a cluster.
     """
 
     config: DriverConfig = field(repr=False)
@@ -85,10 +87,13 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     front_token: str | None = field(default=None, repr=False)
     folder: Path = Path(DEFAULT_CONFIG_DIR)
+    local_master: str | None = None
 
     @property
     def listen_address(self) -> str:
-        """Returns the address to listen on: all of a pod's, else loopback."""
+        """Returns the address to listen on: all of a pod's, else loopback, where each local pod has an address of its own."""
+        if self.local_master is not None and self.pod.ip is not None:
+            return self.pod.ip
         return "0.0.0.0" if self.pod.ip else "127.0.0.1"  # noqa: S104  in a pod: kubelet probes and port-forward differ
 
 
@@ -121,6 +126,7 @@ def read_settings(
         executor_template=_executor_template(folder / EXECUTOR_TEMPLATE_FILE, pod),
         executor_secret=secret if secret.is_file() else None,
         folder=folder,
+        local_master=environment.get(LOCAL_MASTER_ENV) or None,
     )
     _remove_secrets(folder)
     return settings

@@ -29,6 +29,8 @@ EXECUTOR_TEMPLATE_FILE = "executor.json"
 # What driver and executors prove to each other that they are of one incarnation; Spark's spark.authenticate.secret.
 EXECUTOR_SECRET_FILE = "executor-secret"  # noqa: S105 - a file name
 EXECUTOR_SECRET_DIR = "/etc/sparksql-executor"  # noqa: S105 - in an executor; images/session/entrypoint.sh reads it there
+# Spark's master of a driver that is a process of one machine and has no executors, see `sparksql.local`.
+LOCAL_MASTER_ENV = "SPARKSQL_LOCAL_MASTER"
 FILE_ROOTS_ENV = "SPARKSQL_FILE_ROOTS"  # local folders that SQL may use, see images/session/java
 GATEWAY_PORT = 8443
 DRIVER_RPC_PORT = 7078

@@ -103,7 +103,7 @@ class Served:
         @asynccontextmanager
         async def forward(kubectl: Any, namespace: str, pod: str) -> Any:
             self.forwarded.append(f"{namespace}/{pod}")
-            yield self.gateway.port
+            yield f"127.0.0.1:{self.gateway.port}"
 
         return main([*arguments, *self.cluster.flags()], forward=forward)
 

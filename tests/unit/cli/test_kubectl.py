@@ -70,14 +70,14 @@ async def test_missing_kubectl_is_told_in_the_message(tmp_path: Path) -> None:
         await Kubectl(program=str(tmp_path / "none")).run("get")
 
 
-async def test_port_forward_gives_the_port_and_leaves_no_child(tmp_path: Path) -> None:
+async def test_port_forward_gives_the_address_and_leaves_no_child(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     kubectl = program(
         tmp_path, f"echo $$ > {pid_file}; echo \"$@\" >> {pid_file}; echo 'Forwarding from 127.0.0.1:40123 -> 8443'; "
         "exec sleep 60",
     )  # fmt: skip
-    async with port_forward(kubectl, "team-b", "driver-1") as port:
-        assert port == 40123
+    async with port_forward(kubectl, "team-b", "driver-1") as address:
+        assert address == "127.0.0.1:40123"
         pid, arguments = pid_file.read_text().splitlines()
     assert arguments == "--context=c --namespace=team-b port-forward pod/driver-1 :8443 --address=127.0.0.1"
     with pytest.raises(ProcessLookupError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparksql.controllers.manager import ControllerManager
 from sparksql.domain.public_text import PublicText
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.events import BURST
-from sparksql.operator import Operator
 from sparksql.process.config import OperatorConfig
 from sparksql.process.metrics import Metrics
 
@@ -87,11 +87,12 @@ def test_metric_series_of_a_namespace_goes_with_its_last_object() -> None:
 
 
 async def test_events_that_are_not_recorded_are_told() -> None:
-    operator = Operator(OperatorConfig(), Credentials("http://127.0.0.1:1"))
+    manager = ControllerManager(OperatorConfig(), Metrics())
     loud = {"metadata": {"namespace": "a", "name": "loud", "uid": "u"}}
-    async with KubeClient(operator.credentials) as client, operator._context(client, None) as context:
+    server = Credentials("http://127.0.0.1:1")
+    async with KubeClient(server) as client, manager.context(client, None, None) as context:
         for number in range(BURST + 15):
             context.events.emit(loud, "Normal", "Progress", PublicText(f"{number}"))
-        assert _series(operator.metrics, "sparksql_events_dropped") == {(): 15.0}
+        assert _series(manager.metrics, "sparksql_events_dropped") == {(): 15.0}
     # Nobody serves there, so that the others are not recorded either.
-    assert _series(operator.metrics, "sparksql_events_dropped") == {(): BURST + 15.0}
+    assert _series(manager.metrics, "sparksql_events_dropped") == {(): BURST + 15.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -208,6 +209,27 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
     assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert conf["spark.sql.catalog.ice.cache-enabled"] == "false"
     assert "spark.driver.port" not in conf
+
+
+def test_local_driver_has_no_settings_of_a_cluster_and_listens_on_loopback() -> None:
+    pod = PodIdentity(ip="127.1.2.3", name="driver-1", uid="u-1", namespace="team-a")
+    cluster = {
+        "spark.master": "k8s://https://kubernetes.default",
+        "spark.kubernetes.container.image": "i",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret.driver.file": "/etc/sparksql/executor-secret",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.executor.instances": "2",
+        "spark.driver.port": "7078",
+        "spark.blockManager.port": "7079",
+        "spark.driver.blockManager.port": "7079",
+    }
+    local = replace(settings({**cluster, "spark.sql.shuffle.partitions": "4"}, pod), local_master="local[*]")
+    conf = build_conf(local)
+    assert (conf["spark.master"], local.listen_address) == ("local[*]", "127.1.2.3")
+    assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.1.2.3", "127.1.2.3")
+    assert not (cluster.keys() - {"spark.master"}) & conf.keys()
+    assert conf["spark.sql.shuffle.partitions"] == "4"
 
 
 def test_the_jvm_gets_the_options_of_databases_that_the_class_names_in_full_and_no_session_changes_them() -> None:

@@ -29,6 +29,7 @@ from sparksql.controllers.session.executors import ExecutorChecks
 from sparksql.controllers.session.pod_events import PodEvents
 from sparksql.controllers.session.pods import pod_snapshot, read_pod
 from sparksql.domain.session import session_limits
+from sparksql.domain.session.local_mode import fields_not_applied
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import ExecutorFailure, PodEnd, PodFacts, Snapshot, WarmDriver
 from sparksql.domain.session.warm import misfits, pool_resolution
@@ -76,6 +77,7 @@ class SessionGatherer:
             deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
             front=self._context.front_host,
+            not_applied=fields_not_applied(session, session_class) if self._context.local_mode else (),
             executors=await self._executors(session),
             executor_failures=self._executor_failures(session),
         )

@@ -38,6 +38,7 @@ from sparksql.domain.session.desired import (
     wants_stop,
 )
 from sparksql.domain.session.executors import MISSING_SECONDS, executor_events, executors_status
+from sparksql.domain.session.local_mode import with_fields_not_applied
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
@@ -75,7 +76,7 @@ _CURABLE = frozenset(
 def decide(s: Snapshot) -> Decision:
     """Returns the decision for the session of snapshot `s`, with the counters of what uses it."""
     decision = _decide(s)
-    return counted(s, _placed(s, decision)) if decision.finalizer else decision
+    return counted(s, with_fields_not_applied(s, _placed(s, decision))) if decision.finalizer else decision
 
 
 def _placed(s: Snapshot, decision: Decision) -> Decision:

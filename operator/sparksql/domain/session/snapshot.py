@@ -111,7 +111,7 @@ class Snapshot:
     leaves none for this one; `pool_misfits` are the fields for which no driver of the class's warm pool fits; `front` is the
     front's host; `executors` are the pods of the driver's executors, `executor_failures` those that failed within the last hour,
     `executor_refusal` is the API server's answer to another one; `start_blocker` is what stopped the driver from being made
-    in this very pass (quota, a missing claim, a foreign child).
+    in this very pass (quota, a missing claim, a foreign child). `not_applied` are the fields that have no effect in local mode.
     """
 
     now: datetime
@@ -137,6 +137,7 @@ class Snapshot:
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
     front: str | None = None
+    not_applied: tuple[str, ...] = ()
 
     @property
     def is_pod_given_up(self) -> bool:

@@ -66,6 +66,15 @@ MERGED_SESSIONS = "dev.sparksql.windows.MergedSessions"
 # Read by the session image (Databases.java): what of databases a class allows beyond the options that are understood.
 DATABASES = "spark.sparksql.jdbc.allowed"
 _DATABASE_OPTION = re.compile(r"jdbc\.[^*,]+")
+_OF_CLUSTER = (
+    "spark.kubernetes.",
+    "spark.authenticate",
+    "spark.dynamicAllocation.",
+    "spark.executor.instances",
+    "spark.driver.port",
+    "spark.blockManager.port",
+    "spark.driver.blockManager.port",
+)
 _SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 _ICEBERG_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
@@ -78,6 +87,8 @@ def build_conf(settings: Settings) -> dict[str, str]:
     conf = {**DEFAULTS, "spark.app.name": f"{config.namespace}.{config.session}", **config.spark_conf}
     conf.update(config.policy.enforced_conf)
     conf.update(_address_conf(settings))
+    if settings.local_master is not None:
+        conf = {**_without_cluster(conf), "spark.master": settings.local_master}
     if config.endpoints.connect:
         conf.update(connect_conf())
         conf.setdefault("spark.driver.maxResultSize", f"{_unread_mib(settings)}m")
@@ -122,6 +133,14 @@ def _unread_mib(settings: Settings) -> int:
     of the heap at most.
     """
     return max(MIN_UNREAD_MIB, settings.config.heap_mib // (2 * settings.config.max_concurrent_statements))
+
+
+def _without_cluster(conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings that a driver without executors can use.
+
+    Ports, executors and the secret that they share with the driver belong to a cluster; so do all of `spark.kubernetes.`.
+    """
+    return {key: value for key, value in conf.items() if not key.startswith(_OF_CLUSTER)}
 
 
 def _address_conf(settings: Settings) -> dict[str, str]:
