@@ -16,7 +16,13 @@ from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import message_of
 from tests.integration.operator.fake_savepoints import FILE_COUNT, SIZE_BYTES, SPARK_VERSION
 from tests.integration.operator.fake_streams import Saved
-from tests.integration.operator.savepoint_environment import SAVEPOINT_ROOT, TEXT, SavepointEnvironment, dies, dies_after_a_job
+from tests.integration.operator.savepoint_environment import (
+    SAVEPOINT_ROOT,
+    TEXT,
+    SavepointEnvironment,
+    dies,
+    dies_after_a_job,
+)
 from tests.support.apiserver import ApiServer
 
 OLD = "file:///old/savepoint"
