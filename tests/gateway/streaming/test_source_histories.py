@@ -251,6 +251,9 @@ class History:
     known: CheckpointContent | None = None
     is_taken_from: bool = False  # the source or the checkpoint, since the last good run
     is_parked: bool = False
+    reuses_names: bool = (
+        False  # the next file gets the name of one that was read, also after a good run of the empty folder
+    )
 
     @property
     def checkpoint(self) -> Path:
@@ -267,6 +270,7 @@ class History:
             case "make anew":
                 await self.source.make_anew()
                 self.rows, self.is_taken_from = set(), True
+                self.reuses_names = isinstance(self.source, Folder)
                 if size > 1:
                     await self.append(4 * size)  # may be more than were read of the old one
             case "cut":
@@ -317,7 +321,7 @@ class History:
             return
         assert view.state is OperationState.ERROR and view.error is not None, view
         assert view.error.reason in PARKING, view.error
-        assert self.is_taken_from, view.error
+        assert self.is_taken_from or self.reuses_names, view.error
         self.is_parked = True
 
 

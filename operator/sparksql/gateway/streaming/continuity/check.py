@@ -83,7 +83,7 @@ def check_sources_read(jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, chec
             continue
         ids.append({})
         if is_iceberg_leaf(source.leaf):
-            starts |= moved_start(files, source.leaf, folder, place)
+            starts |= moved_start(jvm, files, source.leaf, folder, place)
         offset = _json(place)
         if simple_name(source.leaf) == "StreamingRelation" and isinstance(offset, dict) and [*offset] == [_LOG_OFFSET]:
             _check_files(files, source, folder, int(offset[_LOG_OFFSET]), checkpoint)

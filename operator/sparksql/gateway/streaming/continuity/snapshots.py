@@ -40,14 +40,18 @@ def is_iceberg_leaf(leaf: LogicalPlan) -> bool:
     return simple_name(leaf) == "StreamingRelationV2" and is_iceberg(leaf.table())
 
 
-def moved_start(files: HadoopFiles, leaf: LogicalPlan, folder: str, place: str) -> dict[str, str]:
+def moved_start(jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, folder: str, place: str) -> dict[str, str]:
     """Returns the file of where a stream began, by its URI, as it must be now; empty if it may stay as it is.
 
     `folder` is the source's in the checkpoint, and `place` the one that comes next.
     """
     uri = f"{folder}/{_FIRST}"
-    began, now = _snapshot(files.read_text(uri)), _snapshot(place)
-    if began is None or now is None or any(int(each.snapshotId()) == began for each in _line(leaf, leaf.table())):
+    began, now, head = _snapshot(files.read_text(uri)), _snapshot(place), _head(leaf, leaf.table())
+    if began is None or now is None or head is None:
+        return {}
+    # A line may be long: it is walked within the JVM.
+    util = jvm.org.apache.iceberg.util.SnapshotUtil
+    if util.isAncestorOf(leaf.table().table(), int(head.snapshotId()), began):
         return {}
     return {uri: json.dumps({**json.loads(place), MOVED: True})}
 
@@ -93,13 +97,16 @@ def _changed(name: str, snapshot: Any, skipped_by: str) -> StatementError:
 
 def _line(leaf: LogicalPlan, table: Any) -> Iterator[Any]:
     """The snapshots of the branch that a leaf reads, from the newest on."""
-    iceberg = table.table()
-    branch = leaf.extraOptions().get(_BRANCH) or table.branch()
-    snapshot = iceberg.currentSnapshot() if branch is None else iceberg.snapshot(branch)
+    snapshot = _head(leaf, table)
     while snapshot is not None:
         yield snapshot
         parent = snapshot.parentId()
-        snapshot = None if parent is None else iceberg.snapshot(parent)
+        snapshot = None if parent is None else table.table().snapshot(parent)
+
+
+def _head(leaf: LogicalPlan, table: Any) -> Any | None:
+    branch = leaf.extraOptions().get(_BRANCH) or table.branch()
+    return table.table().currentSnapshot() if branch is None else table.table().snapshot(branch)
 
 
 def _loaded(leaf: LogicalPlan) -> Any | None:
