@@ -52,9 +52,7 @@ def test_clean_files_end_with_0(folder: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
-def test_a_note_without_java_reports_unchecked_sql_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_note_without_java_reports_unchecked_sql_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text(RIGHT)
     (folder / "b.yaml").write_text(RIGHT.replace("name: daily", "name: hourly"))
     assert exit_code(".", "--external", "session/analytics") == 0

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.session.init import not_accepted
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
+from sparksql.gateway.spark.references import release_in_batches
 from sparksql.gateway.sql.classifier import Classified, Classifier
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import offset_of
@@ -186,6 +187,8 @@ def reader(jvm: DriverJvm) -> Iterator[Reader]:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
         # PySpark writes an error with a place in a text to standard error as well, with its stack.
         logging.getLogger("SQLQueryContextLogger").disabled = True
+        assert spark._jvm is not None
+        release_in_batches(spark._jvm._gateway_client)
         try:
             yield Reader(spark)
         finally:
