@@ -37,6 +37,9 @@ from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.driver import SqlPolicy
 
 _HEAP_MIB = 1024
+_SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM of seconds does not earn back what the second compiler costs
+)
 _CONF = {
     "spark.master": "local[1]",
     "spark.app.name": "sparksql-lint",
@@ -162,7 +165,8 @@ def _statement_at(sql: str, error: OperationError) -> str:
 @contextlib.contextmanager
 def started() -> Iterator[DriverJvm]:
     """Starts the JVM, which ends with the block. Raises JvmError where there is no Java, or no Spark."""
-    jvm = DriverJvm.start(_HEAP_MIB, _discard)
+    options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_SHORT_LIVED}".strip()
+    jvm = DriverJvm.start(_HEAP_MIB, _discard, {**os.environ, "JAVA_TOOL_OPTIONS": options})
     try:
         yield jvm
     finally:
