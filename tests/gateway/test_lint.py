@@ -97,7 +97,7 @@ def test_the_command_prints_findings_of_sql_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sparksql.cli.main", "lint", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ), timeout=300)
     assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
-        ["a.yaml:6:24", "sql"],
+        ["a.yaml:6:22", "sql"],
         ["b.yaml:6:8", "sql"],
     ]
     assert (done.returncode, done.stderr) == (1, "")

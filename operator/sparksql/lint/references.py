@@ -58,36 +58,37 @@ class Index:
     """The resources of all files by kind and name."""
 
     def __init__(self, resources: Sequence[Resource], context: Context) -> None:
-        self._by_name: dict[tuple[str, str], list[Resource]] = {}
+        self._by_name: dict[tuple[str, str], dict[str | None, Resource]] = {}
         for resource in resources:
             if resource.name is not None:
-                self._by_name.setdefault((resource.nearest_kind, resource.name), []).append(resource)
+                spaces = self._by_name.setdefault((resource.nearest_kind, resource.name), {})
+                spaces.setdefault(resource.namespace, resource)
         self._context = context
-        self._namespaces: dict[tuple[str, str], list[str | None]] = {}
+        self._namespaces: dict[tuple[str, str], set[str | None]] = {}
         for kind, namespace, name in context.objects:
-            self._namespaces.setdefault((kind, name), []).append(namespace)
+            self._namespaces.setdefault((kind, name), set()).add(namespace)
 
     def find(self, kind: str, name: str, namespace: str | None) -> Resource | None:
         """Returns the resource of a name that a resource in a namespace may mean, None if no file has it."""
-        return next((each for each in self.named(kind, name) if _meets(each.namespace, namespace)), None)
+        spaces = self._by_name.get((kind, name), {})
+        if namespace is None:
+            return next(iter(spaces.values()), None)
+        return spaces.get(namespace) or spaces.get(None)
 
     def named(self, kind: str, name: str) -> list[Resource]:
-        """Returns all resources of a name, whatever their namespace."""
-        return self._by_name.get((kind, name), [])
+        """Returns the resources of a name, one of each namespace."""
+        return list(self._by_name.get((kind, name), {}).values())
 
     def exists(self, kind: str, name: str, namespace: str | None) -> bool:
         """Returns whether there is such a resource, among the files or besides them."""
         if self.find(kind, name, namespace) is not None or (kind, name) in self._context.external:
             return True
-        return any(_meets(each, namespace) for each in self._namespaces.get((kind, name), ()))
+        spaces = self._namespaces.get((kind, name), set())
+        return bool(spaces) if namespace is None else namespace in spaces or None in spaces
 
     def names(self, kind: str) -> list[str]:
         """Returns the names of all resources of a kind."""
         return [name for each, name in self._by_name if each == kind]
-
-
-def _meets(one: str | None, other: str | None) -> bool:
-    return one is None or other is None or one == other
 
 
 def unresolved(resource: Resource, index: Index) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.session.init import not_accepted
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
+from sparksql.gateway.spark.references import release_in_batches
 from sparksql.gateway.sql.classifier import Classified, Classifier
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import offset_of
@@ -36,6 +37,9 @@ from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.driver import SqlPolicy
 
 _HEAP_MIB = 1024
+_SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM of seconds does not earn back what the second compiler costs
+)
 _CONF = {
     "spark.master": "local[1]",
     "spark.app.name": "sparksql-lint",
@@ -161,7 +165,8 @@ def _statement_at(sql: str, error: OperationError) -> str:
 @contextlib.contextmanager
 def started() -> Iterator[DriverJvm]:
     """Starts the JVM, which ends with the block. Raises JvmError where there is no Java, or no Spark."""
-    jvm = DriverJvm.start(_HEAP_MIB, _discard)
+    options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_SHORT_LIVED}".strip()
+    jvm = DriverJvm.start(_HEAP_MIB, _discard, {**os.environ, "JAVA_TOOL_OPTIONS": options})
     try:
         yield jvm
     finally:
@@ -186,6 +191,8 @@ def reader(jvm: DriverJvm) -> Iterator[Reader]:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
         # PySpark writes an error with a place in a text to standard error as well, with its stack.
         logging.getLogger("SQLQueryContextLogger").disabled = True
+        assert spark._jvm is not None
+        release_in_batches(spark._jvm._gateway_client)
         try:
             yield Reader(spark)
         finally:
