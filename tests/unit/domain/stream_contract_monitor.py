@@ -130,12 +130,12 @@ def _check_compatibility(one: Pass) -> None:
         return
     found = one.after.conditions[7]
     is_compatible = fits(held.text, text) or rewritable(held.text, text)
-    begins_anew = spec.streaming.upgrade_mode is UpgradeMode.STATELESS or spec.streaming.start_from is not None
+    starts_fresh = spec.streaming.upgrade_mode is UpgradeMode.STATELESS or spec.streaming.start_from is not None
     if found.status is ConditionStatus.TRUE:
-        assert is_compatible or begins_anew, "it is called compatible"
+        assert is_compatible or starts_fresh, "it is called compatible"
         assert found.reason != Reason.UNCHANGED or fits(held.text, text), "its spec has changed"
     if found.status is ConditionStatus.FALSE and found.reason == Reason.STATE_INCOMPATIBLE:
-        assert not is_compatible or begins_anew, "it is called incompatible"
+        assert not is_compatible or starts_fresh, "it is called incompatible"
 
 
 def _check_restarts(one: Pass) -> None:
