@@ -120,6 +120,7 @@ REASONS: dict[Kind, dict[str, str]] = {
         "domain.session.executors.executor_events": _OWN_REASONS,
         "domain.session.starting._blocked": _OWN_REASONS,
         "domain.statement.stream.changes.next_question": _OWN_REASONS,
+        "domain.statement.stream.compatibility._is_answer": _OWN_REASONS,
         "domain.statement.stream.run._never_ran": _OWN_REASONS,
         "domain.statement.stream.run.park_lost_rows": _OWN_REASONS,
     },

@@ -92,6 +92,7 @@ def check(one: Pass) -> None:
     _check_saved(one)
     _check_savepoints_made(one)
     _check_stops(one)
+    _check_compatibility(one)
 
 
 def _check_phase(one: Pass) -> None:
@@ -108,8 +109,33 @@ def _check_phase(one: Pass) -> None:
         assert one.decision.requeue_after is not None
     if after.phase is Phase.STOPPED and after.conditions[2].status is ConditionStatus.TRUE:  # that is for a person
         assert after.conditions[0].reason not in (Reason.TAKING_SAVEPOINT, Reason.WAITING_FOR_SAVEPOINT)
-    assert len(after.conditions) == 7
+    assert len(after.conditions) == (8 if _has_compatibility(one) else 7)
     assert (after.completion_time is not None) is (after.phase in ENDED)
+
+
+def _has_compatibility(one: Pass) -> bool:
+    """Whether it has the condition Compatible: it is stopped, stays so, and has a checkpoint."""
+    if one.after.phase is not Phase.STOPPED or one.new.checkpoint_location is None:
+        return False
+    is_parked = one.after.conditions[2].status is ConditionStatus.TRUE
+    return is_parked or one.snapshot.statement.spec.desired_state is DesiredState.STOPPED
+
+
+def _check_compatibility(one: Pass) -> None:
+    """What a stopped stream reports of its state is what a start would find."""
+    held = one.checkpoints.held.get(one.new.checkpoint_location or "")
+    spec, text = one.snapshot.statement.spec, one.snapshot.statement.spec.sql
+    assert spec.streaming is not None and text is not None
+    if not _has_compatibility(one) or held is None:
+        return
+    found = one.after.conditions[7]
+    is_compatible = fits(held.text, text) or rewritable(held.text, text)
+    starts_fresh = spec.streaming.upgrade_mode is UpgradeMode.STATELESS or spec.streaming.start_from is not None
+    if found.status is ConditionStatus.TRUE:
+        assert is_compatible or starts_fresh, "it is called compatible"
+        assert found.reason != Reason.UNCHANGED or fits(held.text, text), "its spec has changed"
+    if found.status is ConditionStatus.FALSE and found.reason == Reason.STATE_INCOMPATIBLE:
+        assert not is_compatible or starts_fresh, "it is called incompatible"
 
 
 def _check_restarts(one: Pass) -> None:

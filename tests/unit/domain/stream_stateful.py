@@ -28,7 +28,7 @@ from sparksql.domain.statement.snapshot import (
     Snapshot,
     Unobserved,
 )
-from sparksql.domain.statement.stream.changes import question
+from sparksql.domain.statement.stream.compatibility import question
 from sparksql.wire.control import OperationState, OperationView
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.statements import SQL, check_unread
@@ -56,6 +56,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.unreachable = False
         self.is_restoring = False
         self.asked: tuple[Question, OperationView] | None = None
+        self.generations: list[Any] = []  # specs
         self.has_news = True  # since the statement was parked: a reason to leave that
 
     @initialize(
@@ -329,9 +330,13 @@ class StreamMachine(RuleBasedStateMachine):
         phase = SessionPhase.CLOSED if self.closed else SessionPhase.READY if self.gateway else SessionPhase.PENDING
         driver = self.gateway.driver if self.gateway is not None and not self.closed else None
         start = (self.spec["streaming"].get("startFrom") or {}).get("savepointRef", {}).get("name", "")
+        statement = stream(self.status.to_dict(), deleted=self.deleted, **self.spec)
+        if self.generations[-1:] != [statement.spec]:
+            self.generations.append(statement.spec)
+        metadata = statement.metadata.replace(generation=len(self.generations))
         gathered = Snapshot(
             now=self.now,
-            statement=stream(self.status.to_dict(), deleted=self.deleted, **self.spec),
+            statement=statement.replace(metadata=metadata),
             session=SessionFacts("s", phase, driver=driver),
             settings=PLACE,
             dependencies=Met(),
