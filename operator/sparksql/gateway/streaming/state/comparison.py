@@ -23,8 +23,8 @@ from sparksql.gateway.streaming.state.messages import (
     NO_REMEDY,
     REBUILT_REMEDY,
     REMEDY,
+    in_query_words,
     message,
-    named,
     rebuilt_message,
     rewritten_message,
 )
@@ -144,11 +144,4 @@ def _rows(
 
 
 def _row(each: Difference, old: Description, new: Description, remedy: str) -> tuple[str, ...]:
-    return (
-        each.change.value,
-        each.operator,
-        named(each.column, old.sources if each.before else new.sources),
-        named(each.before, old.sources),
-        named(each.after, new.sources),
-        remedy,
-    )
+    return (each.change.value, each.operator, *in_query_words(each, old, new), remedy)

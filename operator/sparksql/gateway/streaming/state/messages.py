@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from sparksql.gateway.sql.own_columns import in_words
 from sparksql.gateway.streaming.state.description import Description, StreamSource
 from sparksql.gateway.streaming.state.difference import Difference, DifferenceKind
 
 _SHOWN = 5  # differences in a message; the first ones cause most of the others
 _SHOWN_CHARS = 200
 _SOURCE = re.compile(r"\[(\d+)\]\.")
+_ARITHMETIC = re.compile(r" #[0-9a-f]{8}(?![0-9a-f])")  # digests of how the bounds of windows are computed
+_NUMBERS = re.compile(r"(one of \()?\d+(, \d+)*\)?")
+_OF_KEYS = (DifferenceKind.KEY_ADDED, DifferenceKind.KEY_CHANGED, DifferenceKind.KEY_REMOVED)
+_OTHER_ARITHMETIC = "the same with other arithmetic"
 REMEDY = (
     "change the query back, restore a savepoint that is compatible with it (spec.streaming.startFrom and restoreNonce), rebuild "
     "the state from the history of the sources (spec.streaming.upgradeMode Rebuild), or start without the state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
@@ -55,8 +60,7 @@ def _told(found: Sequence[Difference], old: Description, new: Description) -> It
 
 
 def _sentence(each: Difference, old: Description, new: Description) -> str:
-    before, after = _shown(each.before, old.sources), _shown(each.after, new.sources)
-    column = _shown(each.column, old.sources if each.before else new.sources)
+    column, before, after = map(_shortened, in_query_words(each, old, new))
     match each.change:
         case DifferenceKind.SOURCE_ADDED | DifferenceKind.OPERATOR_ADDED:
             return f"{each.operator} was added ({after})"
@@ -94,7 +98,19 @@ def _sentence(each: Difference, old: Description, new: Description) -> str:
             return f"{each.operator} was {before}, is {after}"
 
 
-def named(text: str, sources: Sequence[StreamSource]) -> str:
+def in_query_words(each: Difference, old: Description, new: Description) -> tuple[str, str, str]:
+    """Returns the column, the old and the new meaning of a difference without names and digests that only the gateway knows."""
+    before, after = (_ARITHMETIC.sub("", text) for text in (each.before, each.after))
+    if before == after and each.before != each.after:
+        after = _OTHER_ARITHMETIC
+    column = ", ".join(in_words(name) for name in each.column.split(", "))
+    if each.change in _OF_KEYS and all(_NUMBERS.fullmatch(text) for text in (before, after) if text):
+        column = "of DISTINCT"  # Spark's number of a DISTINCT is the one constant key beside others: it removes those of the text
+    sources = old.sources if each.before else new.sources
+    return _named(column, sources), _named(before, old.sources), _named(after, new.sources)
+
+
+def _named(text: str, sources: Sequence[StreamSource]) -> str:
     """Returns a meaning with the names of its sources, which are left out when there is only one."""
 
     def name(found: re.Match[str]) -> str:
@@ -104,6 +120,5 @@ def named(text: str, sources: Sequence[StreamSource]) -> str:
     return _SOURCE.sub(name, text)
 
 
-def _shown(text: str, sources: Sequence[StreamSource]) -> str:
-    shown = named(text, sources)
-    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
