@@ -122,21 +122,10 @@ class Builder:
                 self._base + at, f"it holds a character that YAML does not take: {error.reason}"
             ) from None
         except yaml.MarkedYAMLError as error:
-            raise self._unreadable(error) from None
+            raise _unreadable(error, self._text, self._base) from None
         finally:
             if loader is not None:
                 loader.dispose()
-
-    def _unreadable(self, error: yaml.MarkedYAMLError) -> UnreadableError:
-        mark = error.problem_mark or error.context_mark
-        at = mark.index if mark else 0
-        words = " ".join(part for part in (error.problem, error.context) if part)
-        begin = error.context_mark
-        if begin is not None and error.context and begin.index < at:
-            words += f" that begins with {self._text[begin.index : at].split(chr(10))[0].strip()[:_SHOWN_CHARS]}"
-        if self._text[at : at + 1] == "\t":
-            words += "; blanks indent in YAML, tabs cannot"
-        return UnreadableError(self._base + at, words)
 
     def _take(self, event: Any) -> None:
         match event:
@@ -254,19 +243,32 @@ class Builder:
         key, at = parent.key
         parent.wants_value = False
         if parent.is_merge:
-            self._merge(parent, node, at)
+            _merge(parent, node, at)
             return
         parent.node.keys[key] = at
         parent.node.children[key] = node
         parent.node.value[key] = node.value
 
-    def _merge(self, parent: _Open, node: Node, at: int) -> None:
-        sources = list(node.children.values()) if isinstance(node.value, list) else [node]
-        if not all(isinstance(source.value, dict) for source in sources):
-            raise UnreadableError(at, "<< takes a mapping, or a list of mappings")
-        for source in reversed(sources):
-            parent.node.children.update(source.children)
-            parent.node.value.update(source.value)
+
+def _unreadable(error: yaml.MarkedYAMLError, text: str, base: int) -> UnreadableError:
+    mark = error.problem_mark or error.context_mark
+    at = mark.index if mark else 0
+    words = " ".join(part for part in (error.problem, error.context) if part)
+    begin = error.context_mark
+    if begin is not None and error.context and begin.index < at:
+        words += f" that begins with {text[begin.index : at].split(chr(10))[0].strip()[:_SHOWN_CHARS]}"
+    if text[at : at + 1] == "\t":
+        words += "; blanks indent in YAML, tabs cannot"
+    return UnreadableError(base + at, words)
+
+
+def _merge(parent: _Open, node: Node, at: int) -> None:
+    sources = list(node.children.values()) if isinstance(node.value, list) else [node]
+    if not all(isinstance(source.value, dict) for source in sources):
+        raise UnreadableError(at, "<< takes a mapping, or a list of mappings")
+    for source in reversed(sources):
+        parent.node.children.update(source.children)
+        parent.node.value.update(source.value)
 
 
 def _value(event: Any) -> Scalar:
