@@ -8,7 +8,7 @@ from sparksql.lint.check import kept
 from sparksql.lint.findings import Finding
 from sparksql.lint.sql.sources import SqlText
 
-_REMEDY = "install Java 17 or later and the extra `gateway` of spark-sql-operator, which has Spark's parser"
+_REMEDY = "install Java 17 or later and the extra `local` of spark-sql-operator, which has Spark's parser"
 
 
 def check_sql(texts: Sequence[SqlText], others: Callable[[], list[Finding]]) -> tuple[list[Finding], list[str]]:
