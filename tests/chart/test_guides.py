@@ -40,7 +40,7 @@ OPERATORS = frozenset("|;&><()")
 """What ends a command in a shell, as `shlex` gives it."""
 CLASS_CONF = "# conf of a class"
 VALUES = ("# values.yaml", "# more-values.yaml")
-FILES_OF_PROGRAMS = ("# profiles.yml", "# config.yaml")
+FILES_OF_PROGRAMS = ("# profiles.yml", "# config.yaml", "# .github/workflows/manifests.yml")
 
 
 @dataclass(frozen=True)

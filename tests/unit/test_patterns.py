@@ -16,6 +16,9 @@ MADE_AT_RUN_TIME = {
     "operator/sparksql/gateway/catalog/name_patterns.py: _regex": "tests/unit/gateway/test_name_patterns.py",
     # Those of the CRDs' schemas, for values within the length that the schema allows.
     "operator/sparksql/lint/schema/structure.py: _pattern": "tests/lint/test_wrong_manifests.py",
+    "operator/sparksql/local/objects/schema.py: _bounds": "tests/unit/local/test_schema.py",
+    # Those of the CRDs' rules, which are written as patterns of fields are.
+    "operator/sparksql/local/objects/rules.py: _matches": "tests/unit/local/test_schema.py",
 }
 OTHER_WAYS = frozenset({"fnmatch", "glob", "regex", "re2", "sre_compile"})  # to patterns that this test does not find
 
