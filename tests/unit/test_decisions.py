@@ -39,6 +39,8 @@ REASONS: dict[Kind, dict[str, str]] = {
         "gateway.streaming.state.description_file.is_refusal": "an assertion of Spark's has no condition; conditions of others rule it out",
         "gateway.streaming.unsupported._refusal": _HINT,
         "gateway.streaming.unsupported._spans": "no message: the text of a plan's origin",
+        "lint.settings._placed": "the operator's own message begins with its field; without one the finding is at the section",
+        "lint.sql.spark._finding": "the gateway's own message begins with the parameter's field; it decides the place alone",
         "kube.errors.quota_exceeded": "the quota plugin of the API server names itself in its message only",
     },
     Kind.CLASS_NAME: {
@@ -85,6 +87,7 @@ REASONS: dict[Kind, dict[str, str]] = {
         "wire.failure.sql_states.verdict_of_condition": "exceptions from the rule of its SQLSTATE, which holds for what is not listed",
     },
     Kind.HTTP: {
+        "local.pods.pod_run._answers": "as the kubelet's probes: from 200 to 399 is success, anything else is none",
         "cli.gateway._refusal": _OWN_STATUS,
         "cli.gateway.ask": _OWN_STATUS,
         "cli.gateway.result_pages": _OWN_STATUS,

@@ -23,6 +23,7 @@ READINGS = {
     "sparksql.controllers.resync": "none: metrics have labels",
     "sparksql.controllers.statement.controller": "none: metrics have labels",
     "sparksql.controllers.savepoint.snapshot": "why a savepoint was made: the admission policy keeps it for the operator",
+    "sparksql.controllers.savepoint.deletion_jobs": "whether a Job without a recorded UID is deleted and created again",
     "sparksql.controllers.session.kept_state": "which incarnation a Secret is of, after its owner is known",
     "sparksql.domain.session.desired": "the wish to wake a session, which its users may have",
     "sparksql.engine.store": "kubectl's own note, which is dropped",

@@ -50,7 +50,7 @@ class Node:
 
     start: int
     end: int
-    value: Any
+    value: Any = field(repr=False)
     style: str | None = None
     children: dict[Step, Node] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
