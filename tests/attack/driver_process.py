@@ -16,6 +16,7 @@ import grpc
 
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.server import DriverConnectPort
+from sparksql.gateway.main import bound_heap
 from sparksql.gateway.sessions.callers import Callers
 from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget
 
@@ -51,4 +52,5 @@ async def serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    bound_heap()  # as in a driver: otherwise each of gRPC's threads keeps a heap of the size of its largest message
     asyncio.run(serve(Path(sys.argv[1])))

@@ -22,6 +22,7 @@ from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.protocols.budget import Budget, OverBudgetError
+from sparksql.protocols.call_status import CallStatus, with_statuses
 from sparksql.protocols.connect_port import ConnectPort
 from sparksql.protocols.grpc_messages import LateMessageError, Messages
 from sparksql.protocols.passages import Reading
@@ -29,7 +30,6 @@ from sparksql.protocols.slots import Slots
 from sparksql.protocols.spark_connect import (
     CHANNEL_OPTIONS,
     METHODS,
-    ClientGoneError,
     Kind,
     Relay,
     RelayedError,
@@ -159,30 +159,25 @@ class ConnectFront:
         return self._methods.get(details.method)
 
     def _handler(self, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
-        async def answer(_: Any, context: Any) -> Any:
-            try:
-                await self._answer(method, context)
-            except FrontError as refusal:
-                return await self._refuse(refusal, context)
-            except LateMessageError as late:
-                return await self._refuse(FrontError(Refusal.NOT_READY, str(late)), context)
-            except OverBudgetError as over:
-                return await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(over))
-            except RelayedError as error:
-                return await context.abort(error.code, str(error), error.trailing)
-            except ClientGoneError:
-                return None
-            except grpc.aio.AbortError:
-                raise
-            except Exception as failed:
-                log.exception("a request failed")
-                return await context.abort(grpc.StatusCode.INTERNAL, type(failed).__name__)
+        return with_statuses(lambda _, context: self._answer(method, context), self._status_of)
 
-        return answer
+    def _status_of(self, failure: Exception) -> CallStatus:
+        match failure:
+            case FrontError():
+                return self._refused(failure)
+            case LateMessageError():
+                return self._refused(FrontError(Refusal.NOT_READY, str(failure)))
+            case OverBudgetError():
+                return CallStatus(grpc.StatusCode.RESOURCE_EXHAUSTED, str(failure))
+            case RelayedError():
+                return CallStatus(failure.code, str(failure), failure.trailing)
+            case _:
+                log.error("a request failed", exc_info=failure)
+                return CallStatus(grpc.StatusCode.INTERNAL, type(failure).__name__)
 
-    async def _refuse(self, refusal: FrontError, context: Any) -> Any:
+    def _refused(self, refusal: FrontError) -> CallStatus:
         self._metrics.refused("connect", refusal)
-        return await context.abort(_CODES[refusal.refusal], str(refusal))
+        return CallStatus(_CODES[refusal.refusal], str(refusal))
 
     async def _answer(self, method: str, context: Any) -> None:
         """Finds out who asks and whether they may before anything is read."""

@@ -53,7 +53,7 @@ class ContextEndedError(Exception):
 def main() -> None:
     """Runs `sparksql-gateway`."""
     faulthandler.enable()  # a crash in native code leaves each thread's frames in the log, and nothing of their data
-    _bound_heap()
+    bound_heap()
     try:
         settings = read_settings()
     except (ConfigError, ValueError, OSError) as problem:
@@ -207,7 +207,7 @@ def _failure_of(failed: FrontendError) -> InitFailure:
     return InitFailure(position=0, statement="", frontend=failed.name, error=error)
 
 
-def _bound_heap() -> None:
+def bound_heap() -> None:
     """Makes glibc give freed memory back: by default each thread keeps a heap of the size of its largest page.
 
     Arrow has an allocator of its own, which keeps what was freed for seconds; it is told to use glibc's as well.

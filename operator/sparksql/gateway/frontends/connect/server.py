@@ -23,13 +23,14 @@ from sparksql.gateway.frontends.connect.errors import malformed, unavailable
 from sparksql.gateway.frontends.connect.executions import Executions
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
-from sparksql.gateway.frontends.connect.statuses import with_statuses
+from sparksql.gateway.frontends.connect.statuses import status_of
 from sparksql.gateway.frontends.connect.upstream import Upstream
 from sparksql.gateway.sessions.callers import Caller, Callers, current
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.protocols.budget import DRIVER_CALLS, Bound, Budget, Pool
+from sparksql.protocols.call_status import with_statuses
 from sparksql.protocols.connect_port import ConnectPort
 from sparksql.protocols.grpc_messages import Messages
 from sparksql.protocols.slots import SlotLimits, Slots
@@ -197,7 +198,7 @@ class DriverConnectPort:
 
     def _answered(self, kind: Kind, handler: Callable[..., Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
         """The handler with its caller known, its requests counted, and its failures as statuses."""
-        return with_statuses(partial(self._answer, kind, handler))
+        return with_statuses(partial(self._answer, kind, handler), status_of)
 
     async def _answer(self, kind: Kind, handler: Callable[..., Awaitable[Any]], _: Any, context: Any) -> None:
         """Finds out who calls before anything is read."""

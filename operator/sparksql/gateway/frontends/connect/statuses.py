@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import grpc
 
@@ -20,40 +18,31 @@ from sparksql.gateway.frontends.connect.upstream import SparkError
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.protocols.budget import OverBudgetError
+from sparksql.protocols.call_status import CallStatus
 from sparksql.protocols.grpc_messages import LateMessageError
-from sparksql.protocols.spark_connect import ClientGoneError
 
 log = logging.getLogger(__name__)
 
 
-def with_statuses(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Returns `handler` with its exceptions made into gRPC statuses; Spark's own go on as they came."""
-
-    async def answer(request: Any, context: Any) -> Any:
-        try:
-            return await handler(request, context)
-        except ConnectError as error:
-            return await _abort(context, error)
-        except StatementError as error:
-            return await _abort(context, refused_statement(error.error))
-        except ClientError as error:
-            return await _abort(context, refused_by_service(error))
-        except OverBudgetError as error:
-            return await _abort(context, over_budget(error))
-        except LateMessageError as error:
-            return await _abort(context, unavailable(str(error)))
-        except SparkError as error:
-            return await context.abort(error.code, str(error), error.trailing)
-        except ClientGoneError:
-            return None  # nobody is there to be told anything
-        except grpc.aio.AbortError:
-            raise
-        except Exception as exception:
-            log.exception("a request failed")
-            return await context.abort(grpc.StatusCode.INTERNAL, type(exception).__name__)
-
-    return answer
+def status_of(failure: Exception) -> CallStatus:
+    """Returns the status of a failed call; Spark's own are as they came. Logs what is no refusal."""
+    match failure:
+        case ConnectError():
+            return _with_details(failure)
+        case StatementError():
+            return _with_details(refused_statement(failure.error))
+        case ClientError():
+            return _with_details(refused_by_service(failure))
+        case OverBudgetError():
+            return _with_details(over_budget(failure))
+        case LateMessageError():
+            return _with_details(unavailable(str(failure)))
+        case SparkError():
+            return CallStatus(failure.code, str(failure), failure.trailing)
+        case _:
+            log.error("a request failed", exc_info=failure)
+            return CallStatus(grpc.StatusCode.INTERNAL, type(failure).__name__)
 
 
-async def _abort(context: Any, error: ConnectError) -> Any:
-    return await context.abort(error.code, str(error), ((DETAILS_KEY, error.details()),))
+def _with_details(error: ConnectError) -> CallStatus:
+    return CallStatus(error.code, str(error), ((DETAILS_KEY, error.details()),))
