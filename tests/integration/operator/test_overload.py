@@ -40,7 +40,7 @@ def retries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             super().add_rate_limited(key, at_least)
 
     monkeypatch.setattr("sparksql.operator.KubeClient", Busy)
-    monkeypatch.setattr("sparksql.operator.WorkQueue", Watched)
+    monkeypatch.setattr("sparksql.controllers.manager.WorkQueue", Watched)
     return waits
 
 

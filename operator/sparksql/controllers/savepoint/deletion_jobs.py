@@ -78,7 +78,7 @@ class DeletionJobs:
                 await client.patch_merge(SECRETS, deletion.namespace, deletion.name, {"data": secret["data"]})
         job = await create_missing(client, JOBS, deletion_job(deletion))
         if job is None:
-            await self._delete_unrecorded(deletion)
+            await self._delete_unrecorded(deletion, savepoint.status.deletion_job_uid or self._made.get(metadata.uid))
             return None
         uid: str = job["metadata"]["uid"]
         self._made[metadata.uid] = uid
@@ -87,13 +87,13 @@ class DeletionJobs:
         await client.patch_merge(SECRETS, deletion.namespace, deletion.name, secret_owners(deletion, uid))
         return uid
 
-    async def _delete_unrecorded(self, deletion: DataDeletion) -> None:
-        """Deletes the Job of this name if it has the labels of ours: one with other labels is not ours to delete."""
+    async def _delete_unrecorded(self, deletion: DataDeletion, recorded: str | None) -> None:
+        """Deletes the Job of this name if it has the labels of ours, and not the recorded UID."""
         client = self._context.client
         with suppress(NotFound, Conflict):  # it has gone, or another has its name: the next look decides
             job = await client.get(JOBS, deletion.namespace, deletion.name)
-            if job["metadata"].get("labels", {}).items() >= deletion_job(deletion)["metadata"]["labels"].items():
-                uid = job["metadata"]["uid"]
+            uid, labels = job["metadata"]["uid"], deletion_job(deletion)["metadata"]["labels"]
+            if uid != recorded and job["metadata"].get("labels", {}).items() >= labels.items():
                 await client.delete(JOBS, deletion.namespace, deletion.name, uid=uid, propagation="Background")
 
 
