@@ -51,6 +51,7 @@ async def deep(client: GatewayClient) -> AsyncIterator[str]:
         await client.ok("DROP DATABASE deep_views CASCADE")
 
 
+@pytest.mark.thorough
 async def test_chain_of_views_beyond_the_stack_is_refused_in_each_protocol(client: GatewayClient, deep: str) -> None:
     view = await client.run(deep)
     assert view.state is OperationState.ERROR and view.error is not None, view

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.thorough import thorough_but
-
 from .state_round_trips import WINDOWS, Trips, drawn, every_pair, running_for_trips, trips_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -30,7 +28,8 @@ async def test_a_stream_state_of_every_aggregate_and_type_is_made_again_of_a_tab
     assert result.found == result.expected and len(result.found) >= 6
 
 
-@pytest.mark.parametrize("seed", thorough_but([34], [*range(12), 34]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [*range(12), 34])
 async def test_a_stream_state_of_drawn_aggregates_is_made_again_of_a_table(trips: Trips, seed: int) -> None:
     result = await trips.made(drawn(seed))
     assert result.is_right, result

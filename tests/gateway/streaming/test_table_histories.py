@@ -116,7 +116,7 @@ def parked(view: OperationView, change: Change) -> None:
         assert each in f"{view.error.condition} {view.error.message}", view.error
 
 
-@pytest.mark.parametrize("change", thorough_but(STOPPED[:4], STOPPED), ids=str)
+@pytest.mark.parametrize("change", thorough_but([STOPPED[0], STOPPED[2]], STOPPED), ids=str)
 async def test_stopped_stream_of_a_changed_table_is_parked(streams: Streams, change: Change) -> None:
     stream = Stream(streams, change.format)
     await stream.make()
@@ -128,7 +128,7 @@ async def test_stopped_stream_of_a_changed_table_is_parked(streams: Streams, cha
     assert await stream.ids() == READ
 
 
-@pytest.mark.parametrize("change", thorough_but(RUNNING[:3], RUNNING), ids=str)
+@pytest.mark.parametrize("change", thorough_but(RUNNING[:1], RUNNING), ids=str)
 async def test_running_stream_of_a_changed_table_is_parked(streams: Streams, change: Change) -> None:
     stream = Stream(streams, change.format)
     await stream.make()

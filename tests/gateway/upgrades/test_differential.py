@@ -20,7 +20,7 @@ from .expressions import AGGREGATES, FORMS, UNTRIED, changed, expression, reword
 
 SEED = 13
 # Seeds, pairs, and how many of these are run.
-DRAWS = [(SEED, 25, 2), (SEED, 200, 16)]
+DRAWS = [(SEED, 8, 2), (SEED, 25, 2), (SEED, 200, 16)]
 MOST_NEEDLESS = 0.05
 
 
