@@ -120,12 +120,6 @@ WITHOUT_EFFECT = (
         {**STATEMENT, "streaming": {"savepoints": {"schedule": {"intervalSeconds": 60, "timezone": "Europe/Rome"}}}},
         "spec.streaming.savepoints.schedule.timezone: Invalid value: timezone has no effect without cron",
     ),
-    Invalid(
-        SqlStatement,
-        "interval-of-available-now",
-        {**STATEMENT, "streaming": {"trigger": {"mode": "AvailableNow", "intervalMillis": 1000}}},
-        "spec.streaming.trigger.intervalMillis: Invalid value: intervalMillis has no effect with trigger mode AvailableNow",
-    ),
 )
 """Fields that have no effect beside the others; objects that were stored before the rule may still be changed."""
 

@@ -48,12 +48,6 @@ class Trigger(ApiModel):
             "trigger mode Interval needs intervalMillis: set it, or use mode Auto",
             ".intervalMillis",
         ),
-        ratcheting(
-            "self.mode != 'AvailableNow' || !has(self.intervalMillis)",
-            "intervalMillis has no effect with trigger mode AvailableNow, whose batches follow each other: remove it, or use mode "
-            "Interval",
-            ".intervalMillis",
-        ),
     )
 
     mode: TriggerMode = Field(TriggerMode.AUTO, description="When micro-batches start.")

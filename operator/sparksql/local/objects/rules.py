@@ -170,9 +170,6 @@ RULES: Mapping[str, Rule] = {
     "self.mode != 'Interval' || has(self.intervalMillis)": lambda self, _: (
         self["mode"] != "Interval" or "intervalMillis" in self
     ),
-    _since("self.mode != 'AvailableNow' || !has(self.intervalMillis)"): _ratcheting(
-        lambda self: self["mode"] != "AvailableNow" or "intervalMillis" not in self
-    ),
     "!has(self.deletedRetentionSeconds) || (has(self.orderBy) && has(self.deleteWhen))": lambda self, _: (
         "deletedRetentionSeconds" not in self or ("orderBy" in self and "deleteWhen" in self)
     ),
